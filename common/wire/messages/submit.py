@@ -22,6 +22,9 @@ class Submit:
     """From now; 0 is none. Durations, because clocks of two hosts differ."""
     received: tuple[bytes, ...] = ()
     """Per choice, the ids the client already has (int32 columns); empty on a first attempt."""
+    root: bytes = b""
+    """Parent hash of the first unit (common.kv.hashing.chain_root): names what is generated, too.
+    Empty: cache nothing of this request."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,7 @@ class Prefill:
     sampling: SamplingParams
     have_blocks: int
     reader: PeerRef
+    root: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
