@@ -1,0 +1,81 @@
+"""Weights ready for the engine: converted once a host, mapped by every worker.
+
+The first process to ask converts under a file lock; the others wait for it and map the same pages.
+A folder that holds float32 already is mapped where it lies. The name of a cached file is the digest
+of what it was made from and the arithmetic, so it can be stale only by being damaged, and then it
+is made again.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from common.checkpoint.checkpoint import Checkpoint, open_checkpoint
+from common.checkpoint.config import ModelConfig
+from common.checkpoint.digest import Digests
+from common.checkpoint.errors import CheckpointError
+from common.checkpoint.file_lock import file_lock
+from common.checkpoint.hf_folder import HfFolder
+from common.checkpoint.prepared_file import read_prepared, write_prepared
+from common.checkpoint.safetensors_file import Float32Array
+
+ARITHMETICS = ("fp32",)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    config: ModelConfig
+    weights: Mapping[str, Float32Array]
+    """Hugging Face name -> read-only view of mapped pages; [out, in] for a matrix."""
+    weights_digest: str
+    """SHA-256 hex over the checkpoint and the arithmetic."""
+
+
+def prepare(path: Path, arithmetic: str, cache: Path) -> Prepared:
+    """`path` is a GGUF file or a Hugging Face folder, `arithmetic` one of ARITHMETICS."""
+    if arithmetic not in ARITHMETICS:
+        raise CheckpointError(f"arithmetic {arithmetic!r} is not known: {', '.join(ARITHMETICS)}")
+    if path.is_dir():
+        folder = HfFolder(path, Digests(cache))
+        digest = _weights_digest(folder.digest(), arithmetic)
+        if folder.is_float32():
+            return _mapped(folder, digest)
+    elif path.exists():
+        digest = _weights_digest(Digests(cache).of_file(path), arithmetic)
+    else:
+        raise CheckpointError(f"{path} does not exist")
+    return _cached(path, digest, cache)
+
+
+def _cached(path: Path, digest: str, cache: Path) -> Prepared:
+    place = cache / "prepared" / f"{digest}.safetensors"
+    if (prepared := _read(place, digest)) is not None:
+        return prepared
+    with file_lock(place.with_suffix(".lock")):
+        if (prepared := _read(place, digest)) is not None:
+            return prepared
+        checkpoint = open_checkpoint(path, cache)
+        write_prepared(place, checkpoint.config, checkpoint.tensor)
+        if (prepared := _read(place, digest)) is not None:
+            return prepared
+    raise CheckpointError(f"{place} cannot be read back after it was written: is the disk sound?")
+
+
+def _read(place: Path, digest: str) -> Prepared | None:
+    found = read_prepared(place)
+    if found is None:
+        return None
+    config, file = found
+    weights = {name: file.tensor(name) for name in file.entries}
+    return Prepared(config, MappingProxyType(weights), digest)
+
+
+def _mapped(folder: Checkpoint, digest: str) -> Prepared:
+    weights = {name: folder.tensor(name) for name in folder.tensor_names()}
+    return Prepared(folder.config, MappingProxyType(weights), digest)
+
+
+def _weights_digest(digest: str, arithmetic: str) -> str:
+    return hashlib.sha256(f"twinfleet weights 1\0{digest}\0{arithmetic}".encode()).hexdigest()
