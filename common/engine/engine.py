@@ -116,8 +116,8 @@ class Engine:
         match command:
             case Add():
                 self._add(command)
-            case Start(key, computed):
-                self._start(key, computed)
+            case Start():
+                self._start(command)
             case Deliver(key, first):
                 self._deliver(key, first)
             case Drop(key):
@@ -140,17 +140,18 @@ class Engine:
             message = f"the prompt needs {needed} KV blocks; this worker has {self._cache.slots}"
             self._events.append(Refused(add.key, ErrorCode.CAPACITY, message))
             return
-        self._jobs[add.key] = Job(add, exported=add.export_from or 0, unfinished=add.params.n)
+        self._jobs[add.key] = Job(add, unfinished=add.params.n)
         self._arrivals += 1
         sequence = Sequence(add.key, 0, add.prompt, add.params, self._arrivals, add.root)
         sequence.units = list(add.units)
         self._waiting.append(sequence)
 
-    def _start(self, key: AttemptKey, computed: int) -> None:
-        sequence = self._held.pop(key, None)
+    def _start(self, start: Start) -> None:
+        sequence = self._held.pop(start.key, None)
         if sequence is None:
             return
-        self._begin(sequence, computed)
+        self._jobs[start.key].exported = start.export_from
+        self._begin(sequence, start.computed)
         self._export(sequence)
 
     def _deliver(self, key: AttemptKey, first: tuple[Drawn, ...]) -> None:
@@ -295,7 +296,7 @@ class Engine:
     def _export(self, sequence: Sequence) -> None:
         """Report, and pin, prompt blocks that became final."""
         job = self._jobs[sequence.key]
-        if job.add.export_from is None or sequence.output:
+        if job.exported is None or sequence.output:
             return
         prompt = len(sequence.prompt)
         last = sequence.computed >= prompt

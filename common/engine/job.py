@@ -20,7 +20,6 @@ class Add:
     """Reserve blocks for the prompt; answered by Held or Refused, in order of arrival.
 
     `hand_off`: draw one token per choice after the prompt and end there; somebody else goes on.
-    `export_from`: report filled blocks from this index on in Computed; None reports none.
     """
 
     key: AttemptKey
@@ -29,15 +28,16 @@ class Add:
     root: UnitHash
     params: SamplingParams
     hand_off: bool = False
-    export_from: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The first `computed` tokens lie verified in the held blocks: compute the rest here."""
+    """The first `computed` tokens lie verified in the held blocks: compute the rest here. Report
+    final prompt blocks from `export_from` on in Computed; None reports none."""
 
     key: AttemptKey
     computed: int
+    export_from: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +162,6 @@ class Job:
 
     add: Add
     ledger: Ledger = field(default_factory=Ledger)
-    exported: int = 0
-    """Blocks reported so far; meaningful when `add.export_from` is set."""
+    exported: int | None = None
+    """Prompt blocks reported so far; None: nobody wants to know."""
     unfinished: int = 1

@@ -56,3 +56,9 @@ class OccupancyIntegral:
     @property
     def waste(self) -> float:
         return 1.0 - self.live / self.allocated if self.allocated else 0.0
+
+    @property
+    def reserved_share(self) -> float:
+        """Share of all blocks with an owner, over time, that were reserved and still empty."""
+        total = self.allocated + self.empty
+        return self.empty / total if total else 0.0

@@ -42,7 +42,7 @@ class _Node:
 class PrefixCache:
     """Owner of every slot of one pool."""
 
-    def __init__(self, slots: int, before_reuse: Callable[[int], None]) -> None:
+    def __init__(self, slots: int, before_reuse: Callable[[int], object]) -> None:
         self._pool = SlotPool(slots, before_reuse)
         self._nodes: dict[UnitHash, _Node] = {}
         self._name_of: dict[int, UnitHash] = {}

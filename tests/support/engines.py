@@ -43,16 +43,23 @@ class Bench:
         self.now = 0.0
         self.engine = Engine(self.runner, self.cache, limits or EngineLimits(), self.clock)
         self.events: list[EngineEvent] = []
+        self.exports: dict[AttemptKey, int | None] = {}
 
     def clock(self) -> float:
         self.now += 0.001
         return self.now
 
-    def add(self, name: str, prompt: Sequence[int], params: SamplingParams, **kw: object) -> None:
+    def add(
+        self,
+        name: str,
+        prompt: Sequence[int],
+        params: SamplingParams,
+        hand_off: bool = False,
+        export_from: int | None = None,
+    ) -> None:
         units = extend_chain(ROOT, prompt)
-        self.engine.handle(
-            Add(key(name), list(prompt), units, ROOT, params, **kw)  # type: ignore[arg-type]
-        )
+        self.exports[key(name)] = export_from
+        self.engine.handle(Add(key(name), list(prompt), units, ROOT, params, hand_off))
 
     def step(self) -> list[EngineEvent]:
         """One step; every reservation is started at once, as an aggregated worker does."""
@@ -60,7 +67,9 @@ class Bench:
         self.events += fresh
         for event in fresh:
             if isinstance(event, Held):
-                self.engine.handle(Start(event.key, event.cached_tokens))
+                self.engine.handle(
+                    Start(event.key, event.cached_tokens, self.exports.get(event.key))
+                )
         self.cache.check_invariants()
         return fresh
 
