@@ -7,6 +7,7 @@ step counter). It speaks only; a silence is judged by whoever listens.
 import os
 import threading
 from collections.abc import Callable
+from typing import Protocol
 
 import zmq
 
@@ -17,6 +18,20 @@ from common.wire.messages import TAGS, Pulse
 
 PULSE_INTERVAL_S = 0.2
 CODEC = Codec(TAGS)
+
+
+class Heartbeat(Protocol):
+    """What a service needs of it; on a virtual clock something else stands here."""
+
+    def start(self) -> None: ...
+
+    def listen(self, addresses: frozenset[str]) -> None:
+        """Who hears us from the next beat on."""
+
+    def stop(self) -> None: ...
+
+
+MakeHeartbeat = Callable[[ProcessId, Callable[[], Pulse]], Heartbeat]
 
 
 class PulseThread:
@@ -34,7 +49,6 @@ class PulseThread:
         self._thread.start()
 
     def listen(self, addresses: frozenset[str]) -> None:
-        """Who hears us from the next beat on."""
         self._wanted = addresses
 
     def stop(self) -> None:

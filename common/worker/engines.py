@@ -1,0 +1,28 @@
+"""Which runners there are. Lazy, so that a mock worker never imports torch."""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from common.domain.card import ModelCard
+from common.engine.runner import Runner
+from common.worker.settings import WorkerSettings
+
+ENGINES = {
+    "torch": "common.worker.torch_engine:load",
+    "mock": "common.worker.mock_engine:load",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A runner and what it serves; `card.context_tokens` is the model's own limit."""
+
+    runner: Runner
+    card: ModelCard
+
+
+def load_engine(settings: WorkerSettings) -> Loaded:
+    module, name = ENGINES[settings.engine].split(":")
+    load: Callable[[WorkerSettings], Loaded] = getattr(importlib.import_module(module), name)
+    return load(settings)
