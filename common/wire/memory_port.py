@@ -25,6 +25,11 @@ class MemoryNetwork:
         self.ports: dict[str, MemoryPort] = {}
         self.waiting: list[MemoryLink] = []
 
+    def latency(self) -> float:
+        """Seconds until the next message arrives; a simulated network draws them. Whatever it
+        draws, messages of one connection do not overtake each other."""
+        return self.latency_s
+
     def port(self, me: ProcessId, address: str) -> "MemoryPort":
         return MemoryPort(self, me, address)
 
@@ -45,7 +50,7 @@ class _Pipe:
     """One direction of one connection. Delivery stops when either end is gone."""
 
     def __init__(self, network: MemoryNetwork, source: "MemoryPort", target: "MemoryPort") -> None:
-        self._latency_s = network.latency_s
+        self._network = network
         self._source = source
         self._target = target
         self._loop = asyncio.get_running_loop()
@@ -56,7 +61,7 @@ class _Pipe:
         if self.broken or not self._target.alive or not self._source.alive:
             return False
         self._queue.append((arrives_on, CODEC.encode(message)))
-        self._loop.call_later(self._latency_s, self._deliver)
+        self._loop.call_later(self._network.latency(), self._deliver)
         return True
 
     def _deliver(self) -> None:
@@ -110,8 +115,8 @@ class MemoryLink:
         self._there = _Pipe(self._network, self._port, target)
         self._back = _Pipe(self._network, target, self._port)
         self._reply = _MemoryReply(self._port.me, self._back, self)
-        target.accepted.add(self)
-        self._loop.call_later(self._network.latency_s, self._handshake)
+        target.accepted[self] = None
+        self._loop.call_later(self._network.latency(), self._handshake)
 
     def _handshake(self) -> None:
         if self._there is None or self._closed or not self._port.alive:
@@ -169,7 +174,8 @@ class MemoryPort:
         self._me = me
         self._address = address
         self.alive = False
-        self.accepted: set[MemoryLink] = set()
+        self.accepted: dict[MemoryLink, None] = {}
+        """In the order in which they came, so that a death is told in the same order each time."""
         self._links: list[MemoryLink] = []
 
     @property
@@ -198,6 +204,6 @@ class MemoryPort:
         self.network.unbound(self)
         for link in self._links:
             link.close()
-        accepted, self.accepted = self.accepted, set()
+        accepted, self.accepted = self.accepted, {}
         for link in accepted:
             link.break_off()

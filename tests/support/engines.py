@@ -10,6 +10,7 @@ from common.engine.engine import Engine, EngineLimits
 from common.engine.job import Add, Computed, Done, Emitted, EngineEvent, FirstDrawn, Held, Start
 from common.engine.mock import MockRunner
 from common.engine.prefix_cache import PrefixCache
+from common.engine.runner import Runner
 from common.kv.hashing import chain_root, extend_chain
 
 ROOT = chain_root("mock")
@@ -32,9 +33,13 @@ class Bench:
     """An engine, its memory, and everything it ever said."""
 
     def __init__(
-        self, slots: int = 64, block_tokens: int = 32, limits: EngineLimits | None = None
+        self,
+        slots: int = 64,
+        block_tokens: int = 32,
+        limits: EngineLimits | None = None,
+        runner: Runner | None = None,
     ) -> None:
-        self.runner = MockRunner(block_tokens)
+        self.runner = runner or MockRunner(block_tokens)
         self.slot_bytes = self.runner.layout.block_bytes
         self.memory = bytearray(slots * self.slot_bytes)
         self.runner.bind(memoryview(self.memory), slots, self.slot_bytes)

@@ -47,14 +47,14 @@ class Reference:
         return cls(shape, load_file(folder / "model.safetensors"))
 
     @torch.inference_mode()
-    def logits(self, tokens: Sequence[int]) -> Tensor:
-        """[tokens, vocab]: what follows each position."""
+    def logits(self, tokens: Sequence[int], start: int = 0) -> Tensor:
+        """[tokens - start, vocab]: what follows each position from `start` on."""
         x = self._tensors["model.embed_tokens.weight"][torch.tensor(tokens)]
         for layer in range(self._shape.layers):
             name = f"model.layers.{layer}"
             x = x + self._attention(f"{name}.self_attn", self._norm(f"{name}.input_layernorm", x))
             x = x + self._mlp(f"{name}.mlp", self._norm(f"{name}.post_attention_layernorm", x))
-        x = self._norm("model.norm", x)
+        x = self._norm("model.norm", x[start:])
         untied = "lm_head.weight" in self._tensors
         head = self._tensors["lm_head.weight" if untied else "model.embed_tokens.weight"]
         return x @ head.T

@@ -17,7 +17,7 @@ from tests.support.router_world import (
     prompt_of,
     submit,
 )
-from tests.support.warp_loop import on_a_warped_clock
+from tests.support.sim.loop import on_a_warped_clock
 
 STATES = ["queued", "assigned", "accepted", "streaming", "cancelling"]
 

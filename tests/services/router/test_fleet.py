@@ -21,7 +21,7 @@ from tests.support.router_world import (
     submit,
     units_of,
 )
-from tests.support.warp_loop import on_a_warped_clock
+from tests.support.sim.loop import on_a_warped_clock
 
 
 @on_a_warped_clock

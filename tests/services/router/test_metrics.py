@@ -7,7 +7,7 @@ from common.wire.messages.submit import Cancel
 from services.router.metrics import RouterMetrics
 from tests.support.router_peers import R1, R3, SPLIT, Cluster
 from tests.support.router_world import prompt_of, submit, units_of
-from tests.support.warp_loop import on_a_warped_clock
+from tests.support.sim.loop import on_a_warped_clock
 
 
 def test_every_name_is_the_router_s_and_explained() -> None:

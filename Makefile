@@ -1,0 +1,102 @@
+# Twinfleet. `make` lists the commands; `make up` on a fresh clone installs, downloads and serves.
+
+PYTHON   ?= python3
+VENV     := .venv
+BIN      := $(VENV)/bin
+STAMP    := $(VENV)/.installed
+TOPOLOGY ?= 1p1d
+MODEL    ?=
+PORT     ?= 8000
+TORCH    := torch==2.13.0
+# Where torch comes from, if not from pip's own index. CPU wheels:
+#   make setup TORCH_INDEX=https://download.pytorch.org/whl/cpu
+TORCH_INDEX ?=
+LOCAL    := $(BIN)/python -m deploy.local
+NOT_UNIT := cluster or sim or gpu or slow
+
+.DEFAULT_GOAL := help
+.PHONY: help setup fmt lint check test test-full sim cluster gpu ci up down status logs demo trace docs size clean
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## ?/  make \1\t/' | expand -t 18
+	@echo
+	@echo "  TOPOLOGY=$(TOPOLOGY)  PORT=$(PORT)  MODEL=$(if $(MODEL),$(MODEL),the default model)"
+	@echo "  topologies: $(basename $(notdir $(wildcard deploy/local/topologies/*.toml)))"
+
+setup: $(STAMP)  ## make .venv with everything in it (quick when it is up to date)
+
+$(STAMP): pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { \
+	  echo "There is no $(PYTHON) here. Install Python 3.11 or newer, or name one: make setup PYTHON=/path"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "$(PYTHON) is $$($(PYTHON) -V), and 3.11 or newer is needed: make setup PYTHON=python3.12"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { \
+	  echo "$(PYTHON) cannot make a virtual environment. On Debian: apt-get install python3-venv"; exit 1; }
+	@$(BIN)/python -c 'import importlib.metadata as m; m.version("torch")' 2>/dev/null || \
+	  echo "Downloading torch: about 250 MB as a CPU wheel; several times that with CUDA, which plain PyPI" \
+	       "gives to x86 Linux (set TORCH_INDEX=https://download.pytorch.org/whl/cpu to avoid it)"
+	@echo "Installing into $(VENV); the other packages are about 150 MB when nothing is cached"
+	$(BIN)/python -m pip install --quiet $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) $(TORCH)
+	$(BIN)/python -m pip install --quiet -e '.[engine,dev]'
+	@touch $@
+
+fmt: $(STAMP)  ## format, and fix what can be fixed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lint: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	@$(BIN)/python -m tests.support.size_report
+
+check: lint  ## format, lint, types, layers, sizes, unit tests
+	$(BIN)/python -m pytest -m "not ($(NOT_UNIT))" --ignore=tests/contracts
+
+test: lint  ## check + contracts + sim + cluster: what CI runs
+	$(BIN)/python -m pytest -m "not (gpu or slow)"
+
+test-full: lint  ## test + the slow ones
+	$(BIN)/python -m pytest -m "not gpu"
+
+sim: $(STAMP)  ## the services on a virtual clock
+	$(BIN)/python -m pytest -m sim
+
+cluster: $(STAMP)  ## tests with real processes
+	$(BIN)/python -m pytest -m cluster
+
+gpu: $(STAMP)  ## tests that need a CUDA device
+	$(BIN)/python -m pytest -m gpu
+
+ci:  ## what CI runs, as it runs it
+	bash .ci/run
+
+up: $(STAMP)  ## start a cluster: TOPOLOGY=1p1d MODEL=path PORT=8000
+	@$(LOCAL) up --topology "$(TOPOLOGY)" --model "$(MODEL)" --port "$(PORT)"
+
+down: $(STAMP)  ## stop it
+	@$(LOCAL) down
+
+status: $(STAMP)  ## what every process does
+	@$(LOCAL) status
+
+logs: $(STAMP)  ## the end of all logs, by time
+	@$(LOCAL) logs
+
+demo: $(STAMP)  ## stream one answer in the terminal
+	@$(LOCAL) demo
+
+trace: $(STAMP)  ## what the gateway remembers of a request: ID=chatcmpl-...
+	@$(if $(ID),,echo "Which request? make trace ID=chatcmpl-..."; exit 1;) $(LOCAL) trace "$(ID)"
+
+docs: $(STAMP)  ## write the generated pages again
+	$(BIN)/python docs/settings_page.py
+
+size: $(STAMP)  ## lines by package, and what is largest
+	@$(BIN)/python -m tests.support.size_report
+
+clean:  ## remove caches, build output and the run folder (.venv and models stay)
+	@test ! -d .run || test ! -x $(BIN)/python || $(LOCAL) down
+	rm -rf .run build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find common services deploy loadtest tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,46 @@
+"""Which process a pid means: a number alone may have been given to another since it was written."""
+
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    pid: int
+    start_ticks: int
+    """Field 22 of /proc/<pid>/stat; with the pid it is unique until the next boot."""
+
+
+def identify(pid: int) -> Identity | None:
+    """None: no such process, or it has ended and only waits for its parent to notice."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The second field is the command in parentheses and may itself hold spaces and parentheses.
+    state, *fields = text.rsplit(")", 1)[1].split()
+    return None if state in ("Z", "X") else Identity(pid, int(fields[18]))
+
+
+def is_alive(process: Identity) -> bool:
+    return identify(process.pid) == process
+
+
+def send(process: Identity, number: signal.Signals) -> bool:
+    """Signal exactly this process. False: it is gone."""
+    try:
+        handle = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return False
+    try:
+        # Asked after the handle is taken: from here on it cannot come to mean another process.
+        if not is_alive(process):
+            return False
+        signal.pidfd_send_signal(handle, number)
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(handle)
+    return True

@@ -1,0 +1,6 @@
+"""The gateway as a process: `python -m services.gateway`."""
+
+from services.gateway.app import main
+
+if __name__ == "__main__":
+    main()

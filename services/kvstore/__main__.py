@@ -1,0 +1,5 @@
+"""`python -m services.kvstore`."""
+
+from services.kvstore.app import main
+
+main()

@@ -1,0 +1,81 @@
+"""Every path through one engine gives the same ids with a real model: whole, chunked, cached,
+preempted, beside others or alone. Each path must also have been taken."""
+
+from functools import cache
+
+import pytest
+
+from common.engine.engine import EngineLimits
+from common.engine.torch_runner import RunnerSettings, TorchRunner
+from tests.support.default_model import default_cache, default_model
+from tests.support.engines import Bench, greedy
+from tests.support.prompts import LENGTHS, token_prompt
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
+
+VOCAB = 49_152
+NEW_TOKENS = 8
+AMPLE_SLOTS = 640
+"""Room for all 40 prompts and their answers at once."""
+
+
+@cache
+def runner() -> TorchRunner:
+    settings = RunnerSettings(block_tokens=32, threads=2)
+    return TorchRunner.load(default_model(), default_cache(), settings)
+
+
+def served(bench: Bench, lengths: tuple[int, ...] = LENGTHS, name: str = "r") -> list[list[int]]:
+    params = greedy(NEW_TOKENS, ignore_eos=True)
+    for length in lengths:
+        bench.add(f"{name}{length}", token_prompt(length, VOCAB), params)
+    bench.run()
+    return [bench.output(f"{name}{length}") for length in lengths]
+
+
+def bench_of(slots: int = AMPLE_SLOTS, step_tokens: int = 512) -> Bench:
+    return Bench(slots, limits=EngineLimits(step_tokens, max_sequences=64), runner=runner())
+
+
+@cache
+def whole() -> tuple[Bench, list[list[int]]]:
+    """Prompts in one piece each where the budget of 2,048 allows; the cache stays warm."""
+    bench = bench_of(step_tokens=2048)
+    return bench, served(bench)
+
+
+@pytest.mark.parametrize("chunk", [16, 64, 512])
+def test_chunked_prompts_give_the_same_ids(chunk: int) -> None:
+    # Sixteen rows a step make 2,000 tokens a minute's work, so that chunk is tried on fewer.
+    lengths = LENGTHS if chunk >= 64 else tuple(n for n in LENGTHS if n <= 513)
+    expected = dict(zip(LENGTHS, whole()[1], strict=True))
+    bench = bench_of(step_tokens=chunk)
+    assert served(bench, lengths) == [expected[length] for length in lengths]
+    longest = max(lengths)
+    assert bench.done(f"r{longest}").ledger.prefill_chunks >= longest / chunk
+
+
+def test_a_warm_prefix_gives_the_same_ids() -> None:
+    bench, expected = whole()
+    assert served(bench, name="again") == expected
+    for length in LENGTHS:
+        ledger = bench.done(f"again{length}").ledger
+        assert ledger.cached_device_tokens == (length - 1) // 32 * 32
+        assert ledger.prefill_computed_tokens == length - ledger.cached_device_tokens
+
+
+def test_preempted_sequences_give_the_same_ids() -> None:
+    lengths = tuple(length for length in LENGTHS if 28 <= length <= 129)
+    expected = dict(zip(LENGTHS, whole()[1], strict=True))
+    # Just room for the prompts: what they generate has to push others out.
+    bench = bench_of(slots=sum(-(-length // 32) for length in lengths) + len(lengths) - 2)
+    assert served(bench, lengths) == [expected[length] for length in lengths]
+    preempted = [bench.done(f"r{length}").ledger.preemptions for length in lengths]
+    assert sum(preempted) > 0
+
+
+def test_alone_or_beside_others_gives_the_same_ids() -> None:
+    _, expected = whole()
+    for length in (1, 33, 129):
+        alone = served(bench_of(), (length,))
+        assert alone == [expected[LENGTHS.index(length)]]
