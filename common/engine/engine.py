@@ -25,6 +25,7 @@ from common.engine.job import (
     Deliver,
     Done,
     Drop,
+    Dropped,
     Emitted,
     EngineEvent,
     FirstDrawn,
@@ -76,6 +77,8 @@ class Engine:
         self._clock = clock
         self._block_tokens = runner.layout.block_tokens
         self._budget = Budget(limits.step_tokens, self._block_tokens)
+        # A sequence that has the whole pool to itself must end, not wait for one block more.
+        self._context_tokens = min(runner.context_tokens, cache.slots * self._block_tokens)
         self._jobs: dict[AttemptKey, Job] = {}
         self._waiting: deque[Sequence] = deque()
         self._held: dict[AttemptKey, Sequence] = {}
@@ -87,12 +90,10 @@ class Engine:
         self.integral = OccupancyIntegral(self._block_tokens)
         self.integral.observe(Occupancy(0, 0, 0), clock())
 
-    # What the outside may ask at any time -------------------------------------------------
-
     @property
     def busy(self) -> bool:
         """False: step() would do nothing until the next command."""
-        return any(seq.state is not State.HELD for seq in self._running)
+        return bool(self._running or self._waiting)
 
     @property
     def running(self) -> int:
@@ -109,8 +110,6 @@ class Engine:
     def occupancy(self) -> Occupancy:
         sequences = [*self._running, *self._held.values()]
         return occupancy(sequences, self._cache.used, self._block_tokens)
-
-    # Commands ------------------------------------------------------------------------------
 
     def handle(self, command: Command) -> None:
         match command:
@@ -137,8 +136,8 @@ class Engine:
             return
         needed = blocks_for(len(add.prompt) + 1, self._block_tokens)
         if needed > self._cache.slots:
-            message = f"the prompt needs {needed} KV blocks; this worker has {self._cache.slots}"
-            self._events.append(Refused(add.key, ErrorCode.CAPACITY, message))
+            why = f"the prompt needs {needed} KV blocks; this worker has {self._cache.slots}"
+            self._events.append(Refused(add.key, ErrorCode.CAPACITY, why))
             return
         self._jobs[add.key] = Job(add, unfinished=add.params.n)
         self._arrivals += 1
@@ -173,14 +172,14 @@ class Engine:
 
     def _drop(self, key: AttemptKey) -> None:
         self._revoked.discard(key)
-        if self._jobs.pop(key, None) is None:
+        job = self._jobs.pop(key, None)
+        if job is None:
             return
+        self._events.append(Dropped(key, job.ledger))
         held = self._held.pop(key, None)
         doomed = [seq for seq in (*self._running, *self._waiting) if seq.key == key]
         for sequence in [held, *doomed] if held else doomed:
             self._end(sequence, FinishReason.CANCELLED)
-
-    # One step --------------------------------------------------------------------------------
 
     def step(self) -> list[EngineEvent]:
         """Compute one batch. Returns every event since the last call."""
@@ -205,8 +204,8 @@ class Engine:
             sequence = self._waiting[0]
             prompt = len(sequence.prompt)
             names = cacheable_names(sequence, prompt, self._block_tokens)
-            fresh = blocks_for(prompt, self._block_tokens) - self._cache.peek(names)
-            if fresh + len(self._running) > self._cache.available and self.running:
+            taken = self._cache.cost(names, blocks_for(prompt, self._block_tokens))
+            if taken + len(self._running) > self._cache.available and self.running:
                 return
             if not reserve(sequence, prompt, self._cache, self._block_tokens):
                 return
@@ -270,7 +269,7 @@ class Engine:
 
     def _append(self, sequence: Sequence, drawn: Drawn) -> None:
         sequence.output.append(drawn.token)
-        finish = finish_of(sequence, self._runner.eos_token_ids, self._runner.context_tokens)
+        finish = finish_of(sequence, self._runner.eos_token_ids, self._context_tokens)
         index = len(sequence.output) - 1
         self._events.append(Emitted(sequence.key, sequence.choice, index, drawn, finish))
         if finish is None:
@@ -290,8 +289,6 @@ class Engine:
         for place in (self._running, self._waiting):
             if sequence in place:
                 place.remove(sequence)
-
-    # Blocks ----------------------------------------------------------------------------------
 
     def _export(self, sequence: Sequence) -> None:
         """Report, and pin, prompt blocks that became final."""

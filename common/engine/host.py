@@ -60,6 +60,8 @@ class EngineThread:
         self.engine = engine
         self.steps = 0
         self.load = load_of(engine)
+        self._stalled = False
+        """The last step could compute nothing, because every sequence waits for blocks."""
         self._inbox: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
 
@@ -79,6 +81,7 @@ class EngineThread:
         try:
             while self._take_commands():
                 events = self.engine.step()
+                self._stalled = self.engine.busy and self.engine.steps == self.steps
                 self.steps, self.load = self.engine.steps, load_of(self.engine)
                 if events:
                     self._loop.call_soon_threadsafe(self._deliver, events)
@@ -88,9 +91,8 @@ class EngineThread:
 
     def _take_commands(self) -> bool:
         """Handle what is there; wait for more only if a step would do nothing. False: stop."""
-        stalled = self.engine.busy and self.engine.steps == self.steps
-        timeout = STALL_PAUSE_S if stalled else None
-        waits = stalled or not self.engine.busy
+        timeout = STALL_PAUSE_S if self._stalled else None
+        waits = self._stalled or not self.engine.busy
         while True:
             try:
                 command = self._inbox.get(block=waits, timeout=timeout)

@@ -141,6 +141,14 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
+class Dropped:
+    """Answer to Drop of a living job: what it had cost until then."""
+
+    key: AttemptKey
+    ledger: Ledger
+
+
+@dataclass(frozen=True, slots=True)
 class CacheChanged:
     stored: tuple[CacheStored, ...]
     removed: tuple[UnitHash, ...]
@@ -152,7 +160,16 @@ class Contents:
 
 
 EngineEvent = (
-    Held | Refused | Revoke | Computed | FirstDrawn | Emitted | Done | CacheChanged | Contents
+    Held
+    | Refused
+    | Revoke
+    | Computed
+    | FirstDrawn
+    | Emitted
+    | Done
+    | Dropped
+    | CacheChanged
+    | Contents
 )
 
 

@@ -29,6 +29,7 @@ class CacheRemoved:
 
 
 CacheEvent = CacheStored | CacheRemoved
+_SLACK = 64
 
 
 @dataclass(slots=True)
@@ -85,12 +86,16 @@ class PrefixCache:
             slots.append(node.slot)
         return slots
 
-    def peek(self, names: Sequence[UnitHash]) -> int:
-        """Length of that run, touching nothing."""
-        for count, name in enumerate(names):
-            if name not in self._nodes:
-                return count
-        return len(names)
+    def cost(self, names: Sequence[UnitHash], blocks: int) -> int:
+        """By how many `available` falls when `blocks` blocks are taken of which those that match
+        `names` are found here: a found one costs nothing only while somebody else has it, too."""
+        for name in names:
+            node = self._nodes.get(name)
+            if node is None:
+                break
+            if self._pool.refs(node.slot):
+                blocks -= 1
+        return blocks
 
     def allocate(self, count: int) -> list[int] | None:
         """`count` fresh slots with one reference each, or None if there are not so many."""
@@ -121,6 +126,17 @@ class PrefixCache:
             node.used_at = self._clock
             if not self._children[name]:
                 heapq.heappush(self._idle, (node.used_at, name))
+        if len(self._idle) > 2 * self._pool.slots + _SLACK:
+            self._drop_stale_entries()
+
+    def _drop_stale_entries(self) -> None:
+        """A prefix that is used again and again leaves one with every use."""
+        self._idle = [
+            (node.used_at, name)
+            for name, node in self._nodes.items()
+            if not self._pool.refs(node.slot) and not self._children[name]
+        ]
+        heapq.heapify(self._idle)
 
     def name(self, slot: int, parent: UnitHash, units: tuple[UnitHash, ...]) -> None:
         """Publish a filled, verified block. If its name is already known the older copy stays and

@@ -11,7 +11,7 @@ class SlotPool:
     """Free list and reference counts. `before_reuse` runs each time a slot is handed out, before
     its bytes may change: the arena bumps the slot's generation there."""
 
-    def __init__(self, slots: int, before_reuse: Callable[[int], None]) -> None:
+    def __init__(self, slots: int, before_reuse: Callable[[int], object]) -> None:
         self._free = list(range(slots - 1, -1, -1))
         self._refs = [0] * slots
         self._before_reuse = before_reuse

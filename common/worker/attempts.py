@@ -12,8 +12,18 @@ import structlog
 
 from common.domain.errors import ErrorCode, ProtocolError
 from common.domain.ids import AttemptKey, ProcessId
+from common.domain.ledger import Ledger
 from common.domain.peer import Role
-from common.engine.job import Computed, Done, Emitted, EngineEvent, Held, Refused, Revoke
+from common.engine.job import (
+    Computed,
+    Done,
+    Dropped,
+    Emitted,
+    EngineEvent,
+    Held,
+    Refused,
+    Revoke,
+)
 from common.wire.columns import unpack_hashes, unpack_i32
 from common.wire.messages.submit import Failed
 from common.wire.messages.work import Assign, Blocks, FirstTokens, PromptDone, Renew
@@ -40,6 +50,8 @@ class Attempts:
         self._preparation = Preparation(node, self._prefills)
         self.writer = StreamWriter(self._gateways)
         self._open: dict[AttemptKey, Attempt] = {}
+        self._cancelled: dict[AttemptKey, Attempt] = {}
+        """Told to stop; the engine still has to say what they have cost."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -76,6 +88,7 @@ class Attempts:
         if attempt is None:
             return False
         log.info("attempt_cancelled", request_id=key.request, attempt=key.attempt)
+        self._cancelled[key] = attempt
         attempt.stop()
         return True
 
@@ -131,6 +144,12 @@ class Attempts:
     def on_event(self, event: EngineEvent) -> bool:
         """True: the event was of one of these."""
         match event:
+            case Done(key, ledger) | Dropped(key, ledger) if key in self._cancelled:
+                self._account(self._cancelled.pop(key), ledger)
+                return True
+            case Refused(key) if key in self._cancelled:
+                del self._cancelled[key]
+                return True
             case Held() | Refused() | Revoke() | Computed() | Emitted() | Done():
                 attempt = self._open.get(event.key)
             case _:
@@ -191,7 +210,11 @@ class Attempts:
         """The engine holds nothing for it any more."""
         del self._open[attempt.key]
         self.writer.flush()
-        engine = event.ledger
+        self._account(attempt, event.ledger)
+        attempt.stop()
+
+    def _account(self, attempt: Attempt, engine: Ledger) -> None:
+        """Close the books and send them to the gateway."""
         if self._role is Role.DECODE:
             engine.decode_prefill_tokens = engine.prefill_computed_tokens
             engine.prefill_computed_tokens = 0
@@ -199,7 +222,6 @@ class Attempts:
             engine.cached_device_tokens = 0
         attempt.ledger.add(engine)
         self.writer.finish(attempt.gateway, attempt.key, attempt.ledger)
-        attempt.stop()
 
     def _fail(self, attempt: Attempt, code: ErrorCode, message: str) -> None:
         """To the gateway if the attempt was placed, else to the router, which may replan."""

@@ -1,6 +1,5 @@
 """From settings to the parts of a real worker process."""
 
-import socket
 import time
 from pathlib import Path
 
@@ -32,7 +31,7 @@ def build_parts(settings: WorkerSettings, me: ProcessId) -> Parts:
         EngineLimits(settings.step_tokens, settings.max_sequences),
         time.monotonic,
     )
-    host = settings.host or socket.gethostname()
+    host = settings.host
     run_dir = Path(settings.run_dir)
     frames = data_address(settings.bind_address, settings.host, run_dir, settings.name)
     return Parts(

@@ -1,9 +1,9 @@
 """What prefill and decode workers are told beyond what every process is."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from common.runtime.settings import ProcessSettings
 
@@ -20,7 +20,9 @@ class WorkerSettings(ProcessSettings):
     )
     device: str = Field(default="cpu", description="Where torch computes: cpu or cuda:N.")
     threads: int = Field(default=1, ge=1, description="Threads of one forward pass.")
-    block_tokens: Literal[16, 32, 64] = Field(default=32, description="Tokens of one KV block.")
+    block_tokens: Annotated[Literal[16, 32, 64], BeforeValidator(int)] = Field(
+        default=32, description="Tokens of one KV block."
+    )
     kv_pool_bytes: int = Field(
         default=512 << 20, ge=1 << 16, description="Size of this worker's KV pool."
     )

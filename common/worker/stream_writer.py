@@ -96,8 +96,8 @@ class StreamWriter:
         """Every choice has ended; the last tokens were emitted and flushed before."""
         now = asyncio.get_running_loop().time()
         message = Finished(key, ledger)
-        self._ended[key] = _Ended(gateway, message, now + RESEND_S)
-        self._gateways.send(gateway, message)
+        if self._gateways.send(gateway, message):
+            self._ended[key] = _Ended(gateway, message, now + RESEND_S)
 
     def acknowledged(self, key: AttemptKey) -> None:
         self._ended.pop(key, None)

@@ -104,9 +104,7 @@ class Worker:
             "steps": self._node.host.steps,
             "kv_waste": round(self._node.host.engine.integral.waste, 4),
             "kv_reserved_empty": round(self._node.host.engine.integral.reserved_share, 4),
-            "step_bytes_moved": {
-                end: moved.bytes for end, moved in self._node.transfer.moved.items()
-            },
+            "bytes_moved": {end: moved.bytes for end, moved in self._node.transfer.moved.items()},
         }
 
     def routes(self) -> Mapping[str, AdminAction]:

@@ -32,6 +32,8 @@ class TextOptions:
     """Ids whose coming ends a choice. That last id is no part of the text unless `include_stop`."""
     min_tokens: int = 0
     """Stop strings are looked for from this token on."""
+    with_ids: bool = False
+    """Deltas name the ids as well, each as soon as it is here, whatever text it makes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +61,16 @@ class Delta:
     text: list[str] = field(default_factory=list)
     logprobs: list[TokenText] = field(default_factory=list)
     finish: Finish | None = None
+    ids: list[int] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.text or self.logprobs or self.finish is not None)
+        return bool(self.text or self.logprobs or self.ids or self.finish is not None)
 
     def add(self, later: "Delta") -> None:
         self.text += later.text
         self.logprobs += later.logprobs
         self.finish = later.finish
+        self.ids += later.ids
 
 
 class ChoiceText:
@@ -99,6 +103,8 @@ class ChoiceText:
             if self._ended:
                 return delta
             self.tokens += 1
+            if self._options.with_ids:
+                delta.ids.append(token)
             self._doubtful = token, logprobs[index] if logprobs else None
             if not self._may_end(token):
                 self._settle(delta)

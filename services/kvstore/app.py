@@ -7,7 +7,6 @@ which costs its clients a recomputation.
 """
 
 import asyncio
-import socket
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
@@ -269,7 +268,7 @@ def main() -> None:
 
     def build(me: ProcessId) -> KvStoreApp:
         address = settings.bind_address
-        host = settings.host or socket.gethostname()
+        host = settings.host
         frames = data_address(address, settings.host, settings.run_dir, me.name)
         return KvStoreApp(
             ZmqPort(me, address),

@@ -25,8 +25,10 @@ def runner() -> TorchRunner:
     return TorchRunner.load(default_model(), default_cache(), settings)
 
 
-def served(bench: Bench, lengths: tuple[int, ...] = LENGTHS, name: str = "r") -> list[list[int]]:
-    params = greedy(NEW_TOKENS, ignore_eos=True)
+def served(
+    bench: Bench, lengths: tuple[int, ...] = LENGTHS, name: str = "r", tokens: int = NEW_TOKENS
+) -> list[list[int]]:
+    params = greedy(tokens, ignore_eos=True)
     for length in lengths:
         bench.add(f"{name}{length}", token_prompt(length, VOCAB), params)
     bench.run()
@@ -46,8 +48,8 @@ def whole() -> tuple[Bench, list[list[int]]]:
 
 @pytest.mark.parametrize("chunk", [16, 64, 512])
 def test_chunked_prompts_give_the_same_ids(chunk: int) -> None:
-    # Sixteen rows a step make 2,000 tokens a minute's work, so that chunk is tried on fewer.
-    lengths = LENGTHS if chunk >= 64 else tuple(n for n in LENGTHS if n <= 513)
+    # Every step reads all weights, so sixteen rows a step are tried on short prompts.
+    lengths = LENGTHS if chunk >= 64 else tuple(n for n in LENGTHS if n <= 200)
     expected = dict(zip(LENGTHS, whole()[1], strict=True))
     bench = bench_of(step_tokens=chunk)
     assert served(bench, lengths) == [expected[length] for length in lengths]
@@ -67,9 +69,10 @@ def test_a_warm_prefix_gives_the_same_ids() -> None:
 def test_preempted_sequences_give_the_same_ids() -> None:
     lengths = tuple(length for length in LENGTHS if 28 <= length <= 129)
     expected = dict(zip(LENGTHS, whole()[1], strict=True))
-    # Just room for the prompts: what they generate has to push others out.
-    bench = bench_of(slots=sum(-(-length // 32) for length in lengths) + len(lengths) - 2)
-    assert served(bench, lengths) == [expected[length] for length in lengths]
+    # Every answer needs a block more than its prompt, and there is room for few of them.
+    bench = bench_of(slots=sum(-(-length // 32) for length in lengths) + 4)
+    answers = served(bench, lengths, tokens=33)
+    assert [ids[:NEW_TOKENS] for ids in answers] == [expected[length] for length in lengths]
     preempted = [bench.done(f"r{length}").ledger.preemptions for length in lengths]
     assert sum(preempted) > 0
 

@@ -136,9 +136,7 @@ def live_cluster(
     """Up, then down, then nothing of it may be left."""
     (port,) = free_ports(1)
     try:
-        run_local(
-            run, "up", "--topology", topology, "--model", model, "--port", str(port), env=env
-        )
+        run_local(run, "up", "--topology", topology, "--model", model, "--port", str(port), env=env)
         live = Live(run, port)
         yield live
     finally:

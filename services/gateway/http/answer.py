@@ -65,5 +65,10 @@ def finish_name(finish: Finish | None) -> str | None:
     return "length" if finish.reason is FinishReason.LENGTH else "stop"
 
 
+def token_ids(delta: Delta, asked: bool) -> JsonObject:  # noqa: FBT001  the client's own flag
+    """What `return_token_ids` adds to a choice."""
+    return {"token_ids": delta.ids} if asked else {}
+
+
 def finite(logprob: float) -> float:
     return max(logprob, LOWEST_LOGPROB) if logprob == logprob else LOWEST_LOGPROB

@@ -6,7 +6,7 @@ from aiohttp import web
 
 from common.domain.card import ModelCard
 from services.gateway.generation import Generation
-from services.gateway.http.answer import Head, JsonObject, finish_name, finite
+from services.gateway.http.answer import Head, JsonObject, finish_name, finite, token_ids
 from services.gateway.http.call import Call
 from services.gateway.http.generate import Job, head_of, respond, room_for
 from services.gateway.http.prompts import chat_messages
@@ -49,7 +49,10 @@ def _job(call: Call, body: ChatBody, card: ModelCard, generation: Generation) ->
     return Job(
         generations=[generation],
         renderer=ChatRenderer(
-            head_of(call, "chatcmpl-", card), body.top_logprobs or 0, bool(body.logprobs)
+            head_of(call, "chatcmpl-", card),
+            body.top_logprobs or 0,
+            bool(body.logprobs),
+            bool(body.return_token_ids),
         ),
         stream=bool(body.stream),
         usage=bool(options and options.include_usage),
@@ -62,6 +65,7 @@ class ChatRenderer:
     head: Head
     top_logprobs: int
     logprobs: bool
+    token_ids: bool = False
 
     def opening(self, choices: int) -> list[JsonObject]:
         return [
@@ -69,15 +73,16 @@ class ChatRenderer:
         ]
 
     def chunks(self, index: int, delta: Delta) -> list[JsonObject]:
-        """Text and end are two chunks; log-probabilities without text go with the end."""
+        """Text and end are two chunks; what comes without text goes with the end."""
         text = "".join(delta.text)
         entries = self._logprobs(delta.logprobs) if delta.logprobs else None
+        ids = token_ids(delta, bool(delta.ids))
         chunks: list[JsonObject] = []
         if text:
-            chunks.append(self._chunk(index, {"content": text}, entries))
-            entries = None
-        if delta.finish is not None or entries is not None:
-            end: JsonObject = {"finish_reason": finish_name(delta.finish)}
+            chunks.append(self._chunk(index, {"content": text}, entries, ids))
+            entries, ids = None, {}
+        if delta.finish is not None or entries is not None or ids:
+            end: JsonObject = {"finish_reason": finish_name(delta.finish)} | ids
             if delta.finish is not None:
                 end["stop_reason"] = delta.finish.stop
             chunks.append(self._chunk(index, {}, entries, end))
@@ -95,6 +100,7 @@ class ChatRenderer:
                 "finish_reason": finish_name(delta.finish),
                 "stop_reason": None if delta.finish is None else delta.finish.stop,
             }
+            | token_ids(delta, self.token_ids)
             for index, delta in enumerate(deltas)
         ]
         return self.head.wrap("chat.completion", choices) | {"usage": usage}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from common.domain.errors import InvalidRequest
-from services.gateway.http.answer import Head, JsonObject, finish_name, finite
+from services.gateway.http.answer import Head, JsonObject, finish_name, finite, token_ids
 from services.gateway.http.call import Call
 from services.gateway.http.generate import Job, head_of, respond, room_for
 from services.gateway.http.prompts import Prompt, completion_prompts
@@ -34,7 +34,11 @@ async def completions(call: Call) -> web.StreamResponse:
     job = Job(
         generations=[room_for(call, body, card, ids, "prompt") for ids in encoded],
         renderer=CompletionRenderer(
-            head_of(call, "cmpl-", card), body.n or 1, tuple(echoes), body.logprobs
+            head_of(call, "cmpl-", card),
+            body.n or 1,
+            tuple(echoes),
+            body.logprobs,
+            bool(body.return_token_ids),
         ),
         stream=bool(body.stream),
         usage=bool(options and options.include_usage),
@@ -63,6 +67,7 @@ class CompletionRenderer:
     echoes: tuple[str, ...]
     """The text of each prompt if it is to be repeated, else nothing."""
     logprobs: int | None
+    token_ids: bool = False
 
     def opening(self, choices: int) -> list[JsonObject]:
         if not self.echoes:
@@ -71,6 +76,7 @@ class CompletionRenderer:
 
     def chunks(self, index: int, delta: Delta) -> list[JsonObject]:
         choice = self._choice(index, "".join(delta.text), delta.logprobs, finish_name(delta.finish))
+        choice |= token_ids(delta, self.token_ids)
         if delta.finish is not None:
             choice["stop_reason"] = delta.finish.stop
         return [self._chunk(choice)]
@@ -84,6 +90,7 @@ class CompletionRenderer:
             text = self._echo(index) + "".join(delta.text)
             choice = self._choice(index, text, delta.logprobs, finish_name(delta.finish))
             choice["stop_reason"] = None if delta.finish is None else delta.finish.stop
+            choice |= token_ids(delta, self.token_ids)
             choices.append(choice)
         return self.head.wrap("text_completion", choices) | {"usage": usage}
 

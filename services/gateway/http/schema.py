@@ -68,6 +68,7 @@ class GenerationBody(_Body):
     stop_token_ids: Annotated[list[_TokenId], Field(max_length=MAX_STOP_IDS)] | None = None
     skip_special_tokens: _Flag | None = None
     include_stop_str_in_output: _Flag | None = None
+    return_token_ids: _Flag | None = None
     priority: Annotated[_Integer, Field(ge=-INT32_MAX, le=INT32_MAX)] | None = None
     cache_salt: Annotated[_Text, Field(min_length=1, max_length=128)] | None = None
     request_id: _Text | None = None

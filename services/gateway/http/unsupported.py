@@ -42,7 +42,6 @@ _FIELDS: dict[str, _Harmless] = {
     "truncate_prompt_tokens": _only(None),
     "thinking_token_budget": _only(None),
     "web_search_options": _nothing,
-    "return_token_ids": _nothing,
     "kv_transfer_params": _nothing,
 }
 

@@ -101,6 +101,7 @@ def text_options(body: GenerationBody, card: ModelCard) -> TextOptions:
         eos_ids=frozenset() if body.ignore_eos else frozenset(card.eos_token_ids),
         stop_ids=frozenset(body.stop_token_ids or ()),
         min_tokens=body.min_tokens or 0,
+        with_ids=bool(body.return_token_ids),
     )
 
 

@@ -23,7 +23,7 @@ from common.engine.job import (
     Unpin,
     WantSnapshot,
 )
-from common.engine.mock import expected_output
+from common.engine.mock import MockRunner, expected_output
 from common.kv.hashing import extend_chain
 from tests.support.engines import ROOT, Bench, greedy, key, prompt_of
 
@@ -136,8 +136,7 @@ def test_ends_at_stop_token_length_and_context() -> None:
     ends = {e.key: e.finish for e in bench.events if isinstance(e, Emitted) and e.finish}
     assert bench.output("a") == tokens[: tokens.index(stop) + 1]
     assert ends == {key("a"): FinishReason.STOP, key("b"): FinishReason.LENGTH}
-    small = Bench()
-    small.runner.context_tokens = 16
+    small = Bench(runner=MockRunner(32, context_tokens=16))
     small.add("c", prompt_of(10), greedy(100))
     small.run()
     assert len(small.output("c")) == 6
@@ -283,7 +282,7 @@ def test_waste_is_the_empty_part_of_the_last_block() -> None:
     bench = Bench(block_tokens=16)
     bench.add("a", prompt_of(24), greedy(200))
     bench.run()
-    # Token counts run over 24..223 one step each: on average 8.5 of 16 slots of one block are empty.
+    # Token counts run over 24..223: on average 8.5 of 16 slots of one block are empty.
     assert 0.03 < bench.engine.integral.waste < 0.09
     assert bench.engine.occupancy().blocks_used == 0
 
