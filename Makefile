@@ -54,6 +54,9 @@ lint: $(STAMP)
 check: lint  ## format, lint, types, layers, sizes, unit tests
 	$(BIN)/python -m pytest -m "not ($(NOT_UNIT))" --ignore=tests/contracts
 
+# Tests with the default model fetch it (90 MB) if it is not in the cache.
+test test-full cluster: export TWINFLEET_TEST_DOWNLOAD = 1
+
 test: lint  ## check + contracts + sim + cluster: what CI runs
 	$(BIN)/python -m pytest -m "not (gpu or slow)"
 
@@ -91,7 +94,9 @@ trace: $(STAMP)  ## what the gateway remembers of a request: ID=chatcmpl-...
 	@$(if $(ID),,echo "Which request? make trace ID=chatcmpl-..."; exit 1;) $(LOCAL) trace "$(ID)"
 
 docs: $(STAMP)  ## write the generated pages again
-	$(BIN)/python docs/settings_page.py
+	$(BIN)/python -m docs.settings_page
+	$(BIN)/python -m docs.wire_page
+	$(BIN)/python -m docs.states_page
 
 size: $(STAMP)  ## lines by package, and what is largest
 	@$(BIN)/python -m tests.support.size_report

@@ -9,6 +9,7 @@ from common.engine.engine import EngineLimits
 from common.engine.torch_runner import RunnerSettings, TorchRunner
 from tests.support.default_model import default_cache, default_model
 from tests.support.engines import Bench, greedy
+from tests.support.greedy import disagreements, reference_of
 from tests.support.prompts import LENGTHS, token_prompt
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
@@ -21,7 +22,7 @@ AMPLE_SLOTS = 640
 
 @cache
 def runner() -> TorchRunner:
-    settings = RunnerSettings(block_tokens=32, threads=2)
+    settings = RunnerSettings(block_tokens=32, threads=1)
     return TorchRunner.load(default_model(), default_cache(), settings)
 
 
@@ -46,20 +47,28 @@ def whole() -> tuple[Bench, list[list[int]]]:
     return bench, served(bench)
 
 
+def assert_like_whole(lengths: tuple[int, ...], answers: list[list[int]]) -> None:
+    """Near-ties may part: sums of another order round differently in float32."""
+    expected = dict(zip(LENGTHS, whole()[1], strict=True))
+    reference = reference_of(default_model(), default_cache())
+    prompts = [token_prompt(length, VOCAB) for length in lengths]
+    wanted = [expected[length] for length in lengths]
+    assert disagreements(reference, prompts, wanted, answers) == {}
+
+
 @pytest.mark.parametrize("chunk", [16, 64, 512])
 def test_chunked_prompts_give_the_same_ids(chunk: int) -> None:
     # Every step reads all weights, so sixteen rows a step are tried on short prompts.
     lengths = LENGTHS if chunk >= 64 else tuple(n for n in LENGTHS if n <= 200)
-    expected = dict(zip(LENGTHS, whole()[1], strict=True))
     bench = bench_of(step_tokens=chunk)
-    assert served(bench, lengths) == [expected[length] for length in lengths]
+    assert_like_whole(lengths, served(bench, lengths))
     longest = max(lengths)
     assert bench.done(f"r{longest}").ledger.prefill_chunks >= longest / chunk
 
 
 def test_a_warm_prefix_gives_the_same_ids() -> None:
-    bench, expected = whole()
-    assert served(bench, name="again") == expected
+    bench, _ = whole()
+    assert_like_whole(LENGTHS, served(bench, name="again"))
     for length in LENGTHS:
         ledger = bench.done(f"again{length}").ledger
         assert ledger.cached_device_tokens == (length - 1) // 32 * 32
@@ -68,17 +77,14 @@ def test_a_warm_prefix_gives_the_same_ids() -> None:
 
 def test_preempted_sequences_give_the_same_ids() -> None:
     lengths = tuple(length for length in LENGTHS if 28 <= length <= 129)
-    expected = dict(zip(LENGTHS, whole()[1], strict=True))
     # Every answer needs a block more than its prompt, and there is room for few of them.
     bench = bench_of(slots=sum(-(-length // 32) for length in lengths) + 4)
     answers = served(bench, lengths, tokens=33)
-    assert [ids[:NEW_TOKENS] for ids in answers] == [expected[length] for length in lengths]
+    assert_like_whole(lengths, [ids[:NEW_TOKENS] for ids in answers])
     preempted = [bench.done(f"r{length}").ledger.preemptions for length in lengths]
     assert sum(preempted) > 0
 
 
 def test_alone_or_beside_others_gives_the_same_ids() -> None:
-    _, expected = whole()
     for length in (1, 33, 129):
-        alone = served(bench_of(), (length,))
-        assert alone == [expected[LENGTHS.index(length)]]
+        assert_like_whole((length,), served(bench_of(), (length,)))

@@ -53,3 +53,21 @@ def reference_of(path: Path, cache_folder: Path) -> Reference:
         frequencies=rope_frequencies(rope, config.head_dim),
     )
     return Reference(shape, prepared.weights)
+
+
+def disagreements(
+    reference: Reference,
+    prompts: Sequence[Sequence[int]],
+    expected: Sequence[Sequence[int]],
+    answers: Sequence[Sequence[int]],
+) -> dict[int, Verdict]:
+    """Answers that are not the expected ids, by place, unless they part at a near-tie and are the
+    argmax everywhere else."""
+    wrong = {}
+    for place, (prompt, ids, answer) in enumerate(zip(prompts, expected, answers, strict=True)):
+        if list(ids) == list(answer):
+            continue
+        verdict = judge(reference, prompt, answer)
+        if verdict.wrong or not verdict.near_ties:
+            wrong[place] = verdict
+    return wrong
