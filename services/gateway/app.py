@@ -288,6 +288,7 @@ def build(settings: GatewaySettings, me: ProcessId) -> GatewayService:
     port = ZmqPort(me, settings.bind_address)
     app = GatewayApp(port, settings.router_address, text, random.SystemRandom(), new_registry())
     app.desk.write_limit_s = settings.client_stall_s
+    app.attempts.limit_s = settings.request_limit_s
     http = HttpServer(app.desk, settings.http_host, settings.http_port)
     # Its own steps are nobody's concern: a gateway has no engine.
     pulse = PulseThread(me, lambda: Pulse(app.me, 0))

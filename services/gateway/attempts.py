@@ -72,6 +72,8 @@ class Attempts:
         self._metrics = metrics
         self._live: dict[AttemptKey, _Live] = {}
         self.recent = Recent()
+        self.limit_s = 0.0
+        """Of one request, from here to its last token; 0 is none."""
         metrics.watch_running(self.__len__)
 
     def __len__(self) -> int:
@@ -90,6 +92,7 @@ class Attempts:
                 generation.units,
                 sampling,
                 priority=generation.priority,
+                deadline_ms=round(self.limit_s * 1e3),
                 root=generation.root,
             )
         )

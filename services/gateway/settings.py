@@ -26,6 +26,12 @@ class GatewaySettings(ProcessSettings):
     http_port: int = Field(
         default=8000, ge=0, le=65535, description="Port of the HTTP server; 0 picks a free one."
     )
+    request_limit_s: float = Field(
+        default=600.0,
+        ge=0,
+        le=86_400,
+        description="A request that takes longer is ended wherever it is; 0 sets no limit.",
+    )
     client_stall_s: float = Field(
         default=30.0,
         gt=0,

@@ -170,3 +170,13 @@ def test_a_stranger_can_neither_fail_nor_finish_a_stream() -> None:
         assert exchange.streams[0].state is StreamState.STREAMING
 
     played(play)
+
+
+def test_a_request_carries_what_is_left_of_its_time() -> None:
+    async def play(app: GatewayApp, cluster: FakeCluster) -> None:
+        app.attempts.limit_s = 2.5
+        submit(app)
+        asked = await cluster.submits.get()
+        assert asked.deadline_ms == 2500
+
+    played(play)
