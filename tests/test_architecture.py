@@ -36,8 +36,6 @@ OVERSIZED: dict[str, str] = {}
 """`place:name kind` -> why it may be larger."""
 
 COVERED_BY: dict[str, str] = {
-    "common/wire/memory_port.py": "tests/contracts/test_ports.py",
-    "common/wire/zmq_port.py": "tests/contracts/test_ports.py",
     "deploy/local/run_plan.py": "tests/deploy/local/test_launch.py",
     "services/kvstore/settings.py": "tests/contracts/test_topologies.py",
     "services/router/settings.py": "tests/contracts/test_topologies.py",

@@ -228,9 +228,8 @@ class Engine:
         batch, owners = build_batch(plan.rows)
         started = self._clock()
         drawn = self._runner.step(batch)
-        elapsed_ms = (self._clock() - started) * 1e3
         self.steps += 1
-        book_step(plan, self._jobs, elapsed_ms)
+        book_step(plan, self._jobs, (self._clock() - started) * 1e3)
         for sequence, count in plan.rows:
             sequence.computed += count
             name_blocks(sequence, self._cache, self._block_tokens)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from common.domain.ids import UnitHash
+from common.kv.held_units import HeldUnits
 from common.kv.pool import SlotPool
 
 
@@ -26,6 +27,7 @@ class CacheStored:
 @dataclass(frozen=True, slots=True)
 class CacheRemoved:
     units: tuple[UnitHash, ...]
+    """Those of one block that no other named block has."""
 
 
 CacheEvent = CacheStored | CacheRemoved
@@ -54,6 +56,7 @@ class PrefixCache:
         self._idle_count = 0
         """Named slots without owner, leaves or not."""
         self._clock = 0
+        self._units = HeldUnits()
         self.events: list[CacheEvent] = []
 
     @property
@@ -148,6 +151,7 @@ class PrefixCache:
         self._nodes[name] = _Node(slot, parent, units, used_at=self._clock)
         self._name_of[slot] = name
         self._children[parent] += 1
+        self._units.add(units)
         self.events.append(CacheStored(parent, units))
 
     def reset(self) -> int:
@@ -182,7 +186,7 @@ class PrefixCache:
         del self._name_of[node.slot]
         self._pool.put_back(node.slot)
         self._idle_count -= 1
-        self.events.append(CacheRemoved(node.units))
+        self.events.append(CacheRemoved(self._units.remove(node.units)))
         self._children[node.parent] -= 1
         if self._children[node.parent]:
             return

@@ -36,7 +36,8 @@ class StepPlan:
 
 
 def plan_step(running: Sequences[Sequence], cache: PrefixCache, budget: Budget) -> StepPlan:
-    """`running` holds RUNNING and PREEMPTED sequences in order of arrival."""
+    """`running` holds RUNNING and PREEMPTED sequences in order of arrival, so that whoever is
+    preempted for one of them comes after it and is not in the plan yet."""
     plan = StepPlan()
     left = budget.step_tokens
     for sequence in running:
@@ -56,8 +57,6 @@ def plan_step(running: Sequences[Sequence], cache: PrefixCache, budget: Budget) 
             count = min(sequence.remaining, left)
             plan.rows.append((sequence, count))
             left -= count
-    # A victim may have been planned before it was chosen.
-    plan.rows = [(seq, count) for seq, count in plan.rows if seq.state is State.RUNNING]
     return plan
 
 

@@ -168,7 +168,7 @@ class Codec:
                 strict_map_key=True,
                 max_str_len=size,
                 max_bin_len=size,
-                max_array_len=MAX_ARRAY,
+                max_array_len=min(size, MAX_ARRAY),
                 max_map_len=0,
                 max_ext_len=0,
             )

@@ -98,29 +98,32 @@ class MemoryLink:
         self._there: _Pipe | None = None
         self._back: _Pipe | None = None
         self._reply: _MemoryReply | None = None
+        self._target: MemoryPort | None = None
+        self._up = False
         self._closed = False
         self._dial()
 
     def _dial(self) -> None:
         target = self._network.ports.get(self.address)
-        if target is not None:
+        if self.peer is not None and (target is None or target.me != self.peer):
+            self._loop.call_later(self._network.latency(), self.break_off)
+        elif target is not None:
             self.establish(target)
         else:
             self._network.waiting.append(self)
 
     def establish(self, target: "MemoryPort") -> None:
-        if self.peer is not None and self.peer != target.me:
-            self._network.waiting.append(self)
-            return
         self._there = _Pipe(self._network, self._port, target)
         self._back = _Pipe(self._network, target, self._port)
         self._reply = _MemoryReply(self._port.me, self._back, self)
+        self._target = target
         target.accepted[self] = None
         self._loop.call_later(self._network.latency(), self._handshake)
 
     def _handshake(self) -> None:
-        if self._there is None or self._closed or not self._port.alive:
+        if self._there is None or self._up or self._closed or not self._port.alive:
             return
+        self._up = True
         self._port.handler.on_up(self)
         outbox, self._outbox = self._outbox, []
         for message in outbox:
@@ -134,19 +137,21 @@ class MemoryLink:
     def send(self, message: Message) -> bool:
         if self._closed or not self._port.alive:
             return False
-        if self._there is None or self._outbox:
+        if not self._up:
             self._outbox.append(message)
             return True
         return self._transmit(message)
 
     def break_off(self) -> None:
-        """The other end died."""
+        """The other end died, or was not there."""
         if self._closed or not self._port.alive:
             return
+        was_up = self._up
         self._cut()
         if self.peer is not None:
             self.close()
-        self._port.handler.on_down(self)
+        if was_up or self._closed:
+            self._port.handler.on_down(self)
         if not self._closed:
             self._dial()
 
@@ -155,6 +160,10 @@ class MemoryLink:
             if pipe is not None:
                 pipe.broken = True
         self._there = self._back = self._reply = None
+        self._up = False
+        if self._target is not None:
+            self._target.accepted.pop(self, None)
+            self._target = None
 
     def close(self) -> None:
         self._cut()
@@ -204,6 +213,5 @@ class MemoryPort:
         self.network.unbound(self)
         for link in self._links:
             link.close()
-        accepted, self.accepted = self.accepted, {}
-        for link in accepted:
+        for link in list(self.accepted):
             link.break_off()

@@ -39,7 +39,8 @@ class Handler(Protocol):
 
     def on_down(self, link: Link) -> None:
         """A connection we made broke. A link to a bare address reconnects by itself; a link to one
-        life of a process is closed for good."""
+        life of a process is closed for good, also when that life is not there to be dialled or
+        another one answers."""
 
 
 class Port(Protocol):
@@ -55,6 +56,7 @@ class Port(Protocol):
         """Bind and begin to deliver. Raises OSError if the address is taken."""
 
     def connect(self, address: str, expect: ProcessId | None = None) -> Link:
-        """With `expect`, the link is to that life of that process alone."""
+        """With `expect`, the link is to that life of that process alone. Raises ProtocolError on an
+        address that is none."""
 
     def close(self) -> None: ...

@@ -23,7 +23,11 @@ from common.wire.messages import TAGS, Message
 from common.wire.port import Handler, Link
 
 HIGH_WATER = 10_000
+OUTBOX = HIGH_WATER // 2
+"""Messages kept for a peer that is not there yet; with those of on_up they fit the socket."""
 DRAIN_AT_ONCE = 256
+REFUSED = b""
+"""In place of a message: yours was for an earlier life of mine."""
 CODEC = Codec(TAGS)
 
 
@@ -77,21 +81,30 @@ class ZmqLink:
 
     def __init__(self, port: "ZmqPort", address: str, expect: ProcessId | None) -> None:
         self._port = port
+        self._address = address
         self._expect = expect
         self._answers = ANYBODY
         self._outbox: deque[list[bytes]] = deque()
         self._up = False
         self._socket = port.context.socket(zmq.DEALER)
         _configure(self._socket)
-        self._socket.setsockopt(zmq.IDENTITY, routing_id(port.me, os.urandom(4).hex()))
         self._socket.setsockopt(zmq.RECONNECT_IVL, 50)
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, 1_000)
         self._monitor = self._socket.get_monitor_socket(
-            zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
+            zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CONNECT_RETRIED
         )
         self._drain = _Drain(self._socket, self._receive)
         self._watch = _Drain(self._monitor, self._observe)
-        self._socket.connect(address)
+        try:
+            self._dial()
+        except zmq.ZMQError as error:
+            self.close()
+            raise ProtocolError(f"cannot dial {address}: {error.strerror}") from None
+
+    def _dial(self) -> None:
+        # A new lane each time: the peer may not have noticed yet that the last one is closed.
+        self._socket.setsockopt(zmq.IDENTITY, routing_id(self._port.me, os.urandom(4).hex()))
+        self._socket.connect(self._address)
 
     @property
     def peer(self) -> ProcessId | None:
@@ -102,10 +115,12 @@ class ZmqLink:
             return False
         target = self._expect.incarnation if self._expect else self._answers
         frames = [seal(self._port.me.incarnation, target), CODEC.encode(message)]
-        if not self._up:
-            self._outbox.append(frames)
-            return len(self._outbox) < HIGH_WATER
-        return self._push(frames)
+        if self._up:
+            return self._push(frames)
+        if len(self._outbox) >= OUTBOX:
+            return False
+        self._outbox.append(frames)
+        return True
 
     def _push(self, frames: list[bytes]) -> bool:
         try:
@@ -120,18 +135,23 @@ class ZmqLink:
             if len(frames) != 2:
                 raise ProtocolError("wrong number of frames")
             sender, receiver = open_envelope(frames[0])
-            message = CODEC.decode(frames[1])
+            message = CODEC.decode(frames[1]) if frames[1] != REFUSED else None
         except ProtocolError as error:
             self._port.note_bad_frame(self, error)
             self._lose()
+            if not self._socket.closed:
+                self._socket.disconnect(self._address)
+                self._dial()
             return
         if receiver != self._port.me.incarnation:
             return
         if self._expect is None:
             self._answers = sender
         elif sender != self._expect.incarnation:
+            self._lose()
             return
-        self._port.handler.on_message(self, message)
+        if message is not None:
+            self._port.handler.on_message(self, message)
 
     def _observe(self, frames: list[bytes]) -> None:
         event = parse_monitor_message(frames)["event"]
@@ -140,18 +160,24 @@ class ZmqLink:
             self._port.handler.on_up(self)
             while self._outbox and not self._socket.closed:
                 self._push(self._outbox.popleft())
+        elif self._expect is not None:
+            # What the peer sent before it died still counts.
+            self._drain.run()
+            self._lose()
         elif event == zmq.EVENT_DISCONNECTED:
             self._lose()
 
     def _lose(self) -> None:
+        if self._socket.closed:
+            return
         was_up, self._up = self._up, False
         self._answers = ANYBODY
         if self._expect is not None:
-            # What the peer sent before it died still counts.
-            self._drain.run()
+            # Also if it never came up: whoever gave us the address was bound to it.
             self.close()
-        if was_up:
-            self._port.handler.on_down(self)
+        elif not was_up:
+            return
+        self._port.handler.on_down(self)
 
     def close(self) -> None:
         if self._socket.closed:
@@ -246,6 +272,8 @@ class ZmqPort:
         self._replies[identity] = link
         if receiver in (self._me.incarnation, ANYBODY):
             self.handler.on_message(link, message)
+        else:
+            self.reply([identity, seal(self._me.incarnation, sender), REFUSED])
 
     def _ban(self, identity: bytes, error: ProtocolError) -> None:
         self.note_bad_frame(None, error)

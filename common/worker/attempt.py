@@ -46,6 +46,11 @@ class Attempt:
     """Reservations as the engine grants them; None: the attempt is over."""
     fetch: Fetch | None = None
     accepted: bool = False
+    refused: bool = False
+    """The router knows that it is over: it may have planned anew and be served elsewhere."""
+    asked: bool = False
+    """A prefill worker has been asked for it. Once only: after a revocation it may still be letting
+    go of the first round under the same key."""
     begun: bool = False
     """The engine runs it: its blocks are the engine's own again."""
     revoked: bool = False
@@ -93,7 +98,8 @@ class Preparation:
                 self._node.host.submit(Drop(attempt.key))
                 self._reserve(attempt)
         self._node.host.submit(Drop(attempt.key))
-        attempt.router.send(Ended(attempt.key))
+        if not attempt.refused:
+            attempt.router.send(Ended(attempt.key))
 
     def _reserve(self, attempt: Attempt) -> None:
         params = attempt.assign.submit.sampling
@@ -111,9 +117,12 @@ class Preparation:
         attempt.router.send(Accepted(attempt.key))
 
     async def _onboard(self, attempt: Attempt, held: Held) -> int:
+        clock = asyncio.get_running_loop().time
+        started = clock()
         got = await onboard(
             self._node, len(attempt.prompt), attempt.units, held.slots, held.cached_tokens
         )
+        attempt.ledger.onboard_ms += (clock() - started) * 1e3
         attempt.ledger.cached_host_tokens = got.loaded_tokens
         attempt.ledger.onboard_bytes = got.loaded_bytes
         return got.computed
@@ -122,7 +131,7 @@ class Preparation:
         """Get the rest of the prompt from the planned prefill worker, or start computing here."""
         size = self._node.layout.block_tokens
         verified = computed // size
-        if attempt.assign.prefill is not None:
+        if attempt.assign.prefill is not None and not attempt.asked:
             fetch = await self._fetch(attempt, Fetch(attempt.assign.prefill, held.slots, verified))
             if fetch.stopped:
                 return
@@ -136,7 +145,7 @@ class Preparation:
         self._node.host.submit(Start(attempt.key, verified * size, export_from=verified))
 
     async def _fetch(self, attempt: Attempt, fetch: Fetch) -> Fetch:
-        attempt.fetch = fetch
+        attempt.fetch, attempt.asked = fetch, True
         if self._ask(attempt, fetch):
             await receive(self._node, fetch)
         attempt.fetch = None

@@ -24,7 +24,7 @@ from common.engine.job import (
     Refused,
     Revoke,
 )
-from common.wire.columns import unpack_hashes, unpack_i32
+from common.wire.columns import unpack_hashes
 from common.wire.messages.submit import Failed
 from common.wire.messages.work import Assign, Blocks, FirstTokens, PromptDone, Renew
 from common.wire.port import Link
@@ -34,6 +34,7 @@ from common.worker.logprobs import unpack_drawn
 from common.worker.node import Node
 from common.worker.offload import offer_blocks
 from common.worker.peer_links import PeerLinks
+from common.worker.request_check import check_sampling, prompt_ids
 from common.worker.stream_writer import StreamWriter
 
 log = structlog.get_logger()
@@ -59,27 +60,27 @@ class Attempts:
     # From the wire ---------------------------------------------------------------------------
 
     def assign(self, link: Link, assign: Assign) -> None:
-        """Raises ProtocolError on broken columns or ids the model does not have."""
+        """Raises ProtocolError on broken columns, addresses, or ids the model does not have."""
         submit = assign.submit
         if submit.key in self._open:
             return
-        prompt = unpack_i32(submit.prompt)
-        if not len(prompt) or prompt.min() < 0 or prompt.max() >= self._node.card.vocab:
-            raise ProtocolError("prompt ids outside the vocabulary")
+        check_sampling(submit.sampling, self._node.card.vocab)
         now = asyncio.get_running_loop().time()
         attempt = Attempt(
             key=submit.key,
             assign=assign,
             router=link,
             gateway=assign.gateway.id,
-            prompt=prompt.tolist(),
+            prompt=prompt_ids(submit.prompt, self._node.card.vocab),
             units=unpack_hashes(submit.units),
             assigned_at=now,
             deadline=now + submit.deadline_ms / 1e3 if submit.deadline_ms else float("inf"),
         )
         attempt.ledger.queue_ms = assign.queue_ms
-        self._open[submit.key] = attempt
         self._gateways.to(assign.gateway)
+        if assign.prefill is not None:
+            self._prefills.to(assign.prefill)
+        self._open[submit.key] = attempt
         self._node.tasks.spawn(self._preparation.run(attempt), f"attempt {submit.key}")
 
     def cancel(self, key: AttemptKey) -> bool:
@@ -102,7 +103,7 @@ class Attempts:
         attempt = self._open.get(message.key)
         if attempt is None or attempt.fetch is None:
             return
-        if isinstance(message, FirstTokens) and not attempt.first_sent:
+        if isinstance(message, FirstTokens):
             self._forward_first(attempt, message)
         attempt.fetch.put(message)
 
@@ -179,14 +180,23 @@ class Attempts:
         """Offer what was computed here to the kvstore."""
         node = self._node
         pinned = node.pins.hold(event.slots)
-        length = node.layout.block_bytes
-        descriptors = await node.transfer.describe(node.arena, event.slots, length)
-        offer_blocks(node, attempt.root, attempt.units, event.first, descriptors, pinned)
+        if node.store.available:
+            length = node.layout.block_bytes
+            descriptors = await node.transfer.describe(node.arena, event.slots, length)
+            offer_blocks(node, attempt.root, attempt.units, event.first, descriptors, pinned)
         node.pins.let_go(pinned)
 
     def _forward_first(self, attempt: Attempt, message: FirstTokens) -> None:
         """The client need not wait until the blocks are here and a step is due."""
-        for choice, drawn in enumerate(unpack_drawn(message.tokens, message.logprobs)):
+        first = unpack_drawn(message.tokens, message.logprobs)
+        vocab = self._node.card.vocab
+        if len(first) != attempt.assign.submit.sampling.n:
+            raise ProtocolError("not one first token a choice")
+        if any(not 0 <= drawn.token < vocab for drawn in first):
+            raise ProtocolError("first tokens outside the vocabulary")
+        if attempt.first_sent:
+            return
+        for choice, drawn in enumerate(first):
             self.writer.emit(attempt.gateway, attempt.key, choice, 0, [drawn], None)
         attempt.first_sent = True
         self.writer.flush()
@@ -226,9 +236,10 @@ class Attempts:
     def _fail(self, attempt: Attempt, code: ErrorCode, message: str) -> None:
         """To the gateway if the attempt was placed, else to the router, which may replan."""
         self._open.pop(attempt.key, None)
-        failed = Failed(attempt.key, code, message, retryable=code is not ErrorCode.CAPACITY)
+        failed = Failed(attempt.key, code, message)
         if attempt.accepted:
             self._gateways.send(attempt.gateway, failed)
         else:
+            attempt.refused = True
             attempt.router.send(failed)
         attempt.stop()

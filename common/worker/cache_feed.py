@@ -9,7 +9,7 @@ from common.wire.columns import pack_hashes
 from common.wire.messages import Message
 from common.wire.messages.events import BlocksRemoved, BlocksStored, Snapshot
 
-SNAPSHOT_PART_UNITS = 16_384
+PART_UNITS = 16_384
 """32 bytes for a unit and 32 for its parent: a part stays near 1 MiB."""
 
 
@@ -26,9 +26,10 @@ class CacheFeed:
             self._number += 1
             units = [unit for stored in run for unit in stored.units]
             self._send(BlocksStored(self._number, Medium.DEVICE, run[0].parent, pack_hashes(units)))
-        if change.removed:
+        for start in range(0, len(change.removed), PART_UNITS):
             self._number += 1
-            self._send(BlocksRemoved(self._number, Medium.DEVICE, pack_hashes(change.removed)))
+            removed = pack_hashes(change.removed[start : start + PART_UNITS])
+            self._send(BlocksRemoved(self._number, Medium.DEVICE, removed))
 
     def snapshot(self, contents: Iterable[CacheStored]) -> None:
         """Everything held as of the last event."""
@@ -37,8 +38,7 @@ class CacheFeed:
             parents = (stored.parent, *stored.units[:-1])
             pairs += zip(parents, stored.units, strict=True)
         parts = [
-            pairs[start : start + SNAPSHOT_PART_UNITS]
-            for start in range(0, len(pairs), SNAPSHOT_PART_UNITS)
+            pairs[start : start + PART_UNITS] for start in range(0, len(pairs), PART_UNITS)
         ] or [[]]
         for index, part in enumerate(parts):
             self._send(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from common.domain.errors import ProtocolError
 from common.domain.ids import AttemptKey, UnitHash
 from common.domain.ledger import Ledger
 from common.engine.job import (
@@ -23,7 +24,7 @@ from common.engine.job import (
     Start,
 )
 from common.kv.layout import clear_tail
-from common.wire.columns import pack_i32, unpack_hashes, unpack_i32
+from common.wire.columns import pack_i32, unpack_hashes
 from common.wire.descriptors import pack_descriptors
 from common.wire.messages.submit import Failed
 from common.wire.messages.work import Blocks, FirstTokens, Prefill
@@ -33,6 +34,7 @@ from common.worker.node import Node
 from common.worker.offload import offer_blocks
 from common.worker.onboard import onboard
 from common.worker.pins import Pinned
+from common.worker.request_check import check_sampling, prompt_ids
 
 LEASE_S = 10.0
 log = structlog.get_logger()
@@ -49,6 +51,8 @@ class _HandOff:
     events: asyncio.Queue[EngineEvent | None] = field(default_factory=asyncio.Queue)
     pinned: list[Pinned] = field(default_factory=list)
     ledger: Ledger = field(default_factory=Ledger)
+    started: bool = False
+    """The engine runs it: its blocks are the engine's own, and no longer to be given back."""
     first_own: int = 0
     """Blocks before this one were found in a cache and are not offered to the store again."""
 
@@ -64,15 +68,19 @@ class HandOffs:
         return len(self._open)
 
     def begin(self, link: Link, message: Prefill) -> None:
-        """Raises ProtocolError on broken columns."""
+        """Raises ProtocolError on broken columns or ids the model does not have."""
         if message.key in self._open:
             return
+        vocab = self._node.card.vocab
+        check_sampling(message.sampling, vocab)
+        if message.have_blocks < 0:
+            raise ProtocolError("fewer blocks than none")
         now = asyncio.get_running_loop().time()
         hand_off = _HandOff(
             message.key,
             message,
             link,
-            unpack_i32(message.prompt).tolist(),
+            prompt_ids(message.prompt, vocab),
             unpack_hashes(message.units),
             expires=now + LEASE_S,
         )
@@ -114,8 +122,9 @@ class HandOffs:
                 case FirstDrawn():
                     self._send_first(hand_off, event)
                 case Revoke():
-                    self._node.host.submit(Drop(hand_off.key))
-                    self._submit(hand_off)
+                    if not hand_off.started:
+                        self._node.host.submit(Drop(hand_off.key))
+                        self._submit(hand_off)
                 case Refused():
                     failed = Failed(hand_off.key, event.code, event.message, retryable=True)
                     hand_off.reader.send(failed)
@@ -128,12 +137,16 @@ class HandOffs:
 
     async def _start(self, hand_off: _HandOff, held: Held) -> None:
         node = self._node
+        clock = asyncio.get_running_loop().time
+        started = clock()
         got = await onboard(
             node, len(hand_off.prompt), hand_off.units, held.slots, held.cached_tokens
         )
+        hand_off.ledger.onboard_ms += (clock() - started) * 1e3
         hand_off.ledger.cached_host_tokens += got.loaded_tokens
         hand_off.ledger.onboard_bytes += got.loaded_bytes
         hand_off.first_own = got.computed // node.layout.block_tokens
+        hand_off.started = True
         node.host.submit(Start(hand_off.key, got.computed, hand_off.message.have_blocks))
 
     def _send_first(self, hand_off: _HandOff, event: FirstDrawn) -> None:

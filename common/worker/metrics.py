@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from common.engine.job import Done, Emitted, EngineEvent, FirstDrawn
+from common.engine.job import Done, Dropped, Emitted, EngineEvent, FirstDrawn
 from common.runtime.metrics import new_registry
 from common.worker.node import Node
 
@@ -49,7 +49,7 @@ class WorkerMetrics:
         if emitted:
             self._tokens.inc(emitted)
         for event in events:
-            if isinstance(event, Done | FirstDrawn):
+            if isinstance(event, Done | Dropped | FirstDrawn):
                 ledger = event.ledger
                 computed = ledger.prefill_computed_tokens + ledger.decode_prefill_tokens
                 self._prompt.labels("computed").inc(computed)

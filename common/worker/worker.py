@@ -165,8 +165,8 @@ class Worker:
             self._handle(link, message)
         except ProtocolError as error:
             log.warning("message_broken", kind=type(message).__name__, error=str(error))
-            if isinstance(message, Assign):
-                key = message.submit.key
+            if isinstance(message, Assign | Prefill):
+                key = message.submit.key if isinstance(message, Assign) else message.key
                 link.send(Failed(key, ErrorCode.INVALID_REQUEST, str(error)))
 
     def _handle(self, link: Link, message: Message) -> None:

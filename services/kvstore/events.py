@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from common.domain.ids import UnitHash
 from common.domain.peer import Medium
+from common.kv.held_units import HeldUnits
 from common.wire.columns import pack_hashes
 from common.wire.messages.events import BlocksRemoved, BlocksStored, Snapshot
 from services.kvstore.directory import BlockSpec
@@ -18,6 +19,7 @@ UNITS_A_PART = 16_384
 class EventLog:
     def __init__(self) -> None:
         self.number = 0
+        self._held = HeldUnits()
 
     def stored(self, blocks: Sequence[BlockSpec]) -> list[BlocksStored]:
         """One event for each run of blocks of which each continues the one before."""
@@ -27,6 +29,7 @@ class EventLog:
             if i == len(blocks) or blocks[i].parent != blocks[i - 1].name:
                 self.number += 1
                 units = [unit for block in blocks[start:i] for unit in block.units]
+                self._held.add(units)
                 parent = blocks[start].parent
                 event = BlocksStored(self.number, Medium.HOST, parent, pack_hashes(units))
                 events.append(event)
@@ -34,7 +37,9 @@ class EventLog:
         return events
 
     def removed(self, units: Sequence[UnitHash]) -> list[BlocksRemoved]:
-        """In parts that fit a message; none for no units."""
+        """Of whole blocks; what others still hold is not told of. In parts that fit a message, none
+        for no units."""
+        units = self._held.remove(units)
         events: list[BlocksRemoved] = []
         for start in range(0, len(units), UNITS_A_PART):
             self.number += 1

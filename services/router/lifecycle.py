@@ -162,6 +162,8 @@ TRANSITIONS: Mapping[tuple[State, type[Event]], State] = {
     (State.ASSIGNED, WriterAccepted): State.ACCEPTED,
     (State.ASSIGNED, WriterBusy): State.QUEUED,
     (State.ASSIGNED, WriterFailed): State.FAILED,
+    # The gateway died, and its writer saw that before we did.
+    (State.ASSIGNED, WriterEnded): State.ENDED,
     (State.ASSIGNED, WriterLost): State.FAILED,
     (State.ASSIGNED, CancelWanted): State.CANCELLING,
     (State.ACCEPTED, PromptComputed): State.STREAMING,

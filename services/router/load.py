@@ -18,6 +18,20 @@ RECENT_S = 5.0
 
 
 @dataclass(slots=True)
+class _Fading:
+    """A sum in which what was added fades with RECENT_S."""
+
+    total: float = 0.0
+    at: float = 0.0
+
+    def now(self, now: float) -> float:
+        return self.total * math.exp((self.at - now) / RECENT_S)
+
+    def add(self, tokens: int, now: float) -> None:
+        self.total, self.at = self.now(now) + tokens, now
+
+
+@dataclass(slots=True)
 class _Share:
     """What one attempt puts on one worker."""
 
@@ -40,8 +54,8 @@ class _Account:
     sequences_since: int = 0
     blocks_since: int = 0
     """Changes since the report."""
-    recent_tokens: float = 0.0
-    recent_at: float = 0.0
+    recent: _Fading = field(default_factory=_Fading)
+    repeated: _Fading = field(default_factory=_Fading)
     freed_at: float = -math.inf
 
     def add(self, share: _Share, sign: int) -> None:
@@ -51,9 +65,6 @@ class _Account:
         self.new_blocks += sign * share.new_blocks
         self.sequences_since += sign * share.sequences
         self.blocks_since += sign * share.new_blocks
-
-    def recent(self, now: float) -> float:
-        return self.recent_tokens * math.exp((self.recent_at - now) / RECENT_S)
 
 
 class LoadBook:
@@ -81,11 +92,12 @@ class LoadBook:
                 placement.new_blocks,
             )
         ]
-        self._note_recent(placement.writer, placement.writer_new_tokens, now)
+        whole = placement.prompt_tokens
+        self._note_recent(placement.writer, placement.writer_new_tokens, whole, now)
         if placement.prefill is not None:
             tokens, blocks = placement.uncached_tokens, placement.prefill_blocks
             shares.append(_Share(placement.prefill, tokens, 1, blocks, blocks))
-            self._note_recent(placement.prefill, tokens, now)
+            self._note_recent(placement.prefill, tokens, whole, now)
         self._shares[key] = shares
         for share in shares:
             self._add(share, 1)
@@ -126,18 +138,22 @@ class LoadBook:
         used = max(account.new_blocks, reported.blocks_used + account.blocks_since)
         return WorkerLoad(
             pending_tokens=account.pending_tokens,
-            recent_tokens=account.recent(now),
+            recent_tokens=account.recent.now(now),
+            repeated_tokens=account.repeated.now(now),
             sequences=max(account.sequences, sequences),
             context_blocks=max(account.context_blocks, used),
             blocks_used=used,
             blocks_total=reported.blocks_total,
         )
 
-    def _note_recent(self, worker: ProcessId, tokens: int, now: float) -> None:
+    def _note_recent(self, worker: ProcessId, tokens: int, whole: int, now: float) -> None:
+        """`tokens` of a prompt of `whole` are new to the worker."""
         account = self._accounts.get(worker)
-        if account is not None:
-            account.recent_tokens = account.recent(now) + tokens
-            account.recent_at = now
+        if account is None:
+            return
+        account.recent.add(tokens, now)
+        if tokens < whole:
+            account.repeated.add(tokens, now)
 
     def _free(self, share: _Share, now: float) -> None:
         self._add(share, -1)

@@ -58,6 +58,8 @@ class WorkerLoad:
     """Prompt tokens assigned to it and not computed yet."""
     recent_tokens: float = 0.0
     """New tokens assigned in about the last five seconds, computed or not."""
+    repeated_tokens: float = 0.0
+    """Those of them that came behind a prefix which was cached already."""
     sequences: int = 0
     context_blocks: int = 0
     """Blocks that its sequences read at every step: a shared block counts for each of them."""

@@ -6,50 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from common.domain.ids import AttemptKey, Incarnation, ProcessId, ProcessName, RequestId
+from common.domain.ids import Incarnation, ProcessId, ProcessName
 from common.wire.memory_port import MemoryNetwork
-from common.wire.messages import Cancel, Message
-from common.wire.port import Link, Port
+from common.wire.port import Port
 from common.wire.zmq_port import ZmqPort
+from tests.support.ports import Recorder, cancel, process
 
 MakePort = Callable[[str, int], Port]
-
-
-def cancel(number: int) -> Cancel:
-    return Cancel(AttemptKey(RequestId(f"r{number}"), number))
-
-
-class Recorder:
-    """Remembers everything; answers if told to."""
-
-    def __init__(self, answer: bool = False) -> None:
-        self.messages: list[Message] = []
-        self.ups = 0
-        self.downs: list[Link] = []
-        self.last: Link | None = None
-        self._answer = answer
-        self._changed = asyncio.Event()
-
-    def on_message(self, link: Link, message: Message) -> None:
-        self.messages.append(message)
-        self.last = link
-        if self._answer:
-            link.send(message)
-        self._changed.set()
-
-    def on_up(self, link: Link) -> None:
-        self.ups += 1
-        self._changed.set()
-
-    def on_down(self, link: Link) -> None:
-        self.downs.append(link)
-        self._changed.set()
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(5):
-            while not condition():
-                self._changed.clear()
-                await self._changed.wait()
 
 
 @pytest.fixture(params=["memory", "ipc", "tcp"])
@@ -135,6 +98,64 @@ async def test_a_bare_link_reconnects_to_a_successor_but_old_messages_do_not(
     assert link.send(cancel(2))
     await heard.until(lambda: cancel(2) in heard.messages)
     assert again.messages == [cancel(2)]
+
+
+async def test_what_was_sent_early_follows_the_greeting(make_port: MakePort) -> None:
+    server, client = make_port("server", 7), make_port("client", 8)
+    served = Recorder()
+    server.start(served)
+    client.start(Recorder(greeting=cancel(0)))
+    link = client.connect(server.address, server.me)
+    assert link.send(cancel(1))
+    assert link.send(cancel(2))
+    await served.until(lambda: len(served.messages) == 3)
+    assert served.messages == [cancel(0), cancel(1), cancel(2)]
+
+
+async def test_a_link_to_a_life_that_is_gone_goes_down(make_port: MakePort) -> None:
+    server, client = make_port("server", 7), make_port("client", 8)
+    heard = Recorder()
+    client.start(heard)
+    server.start(Recorder())
+    address = server.address
+    server.close()
+    link = client.connect(address, server.me)
+    link.send(cancel(1))
+    await heard.until(lambda: heard.downs == [link])
+    assert heard.ups == 0
+    assert not link.send(cancel(2))
+
+
+async def test_a_link_to_a_life_whose_place_another_has_taken_goes_down(
+    make_port: MakePort,
+) -> None:
+    server, client = make_port("server", 9), make_port("client", 8)
+    served, heard = Recorder(), Recorder()
+    server.start(served)
+    client.start(heard)
+    link = client.connect(server.address, process("server", 7))
+    link.send(cancel(1))
+    await heard.until(lambda: heard.downs == [link])
+    assert not link.send(cancel(2))
+    assert served.messages == []
+
+
+async def test_a_closed_link_hears_and_says_nothing_more(make_port: MakePort) -> None:
+    server, client = make_port("server", 7), make_port("client", 8)
+    served, heard = Recorder(), Recorder()
+    server.start(served)
+    client.start(heard)
+    link = client.connect(server.address, server.me)
+    link.send(cancel(1))
+    await served.until(lambda: len(served.messages) == 1)
+    link.close()
+    link.close()
+    assert not link.send(cancel(2))
+    other = client.connect(server.address, server.me)
+    other.send(cancel(3))
+    await served.until(lambda: len(served.messages) == 2)
+    server.close()
+    await heard.until(lambda: heard.downs == [other])
 
 
 async def test_a_reply_to_the_dead_is_refused(make_port: MakePort) -> None:

@@ -8,8 +8,9 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,17 @@ from deploy.local.state import ClusterState, ProcessState, read_state
 
 ROOT = Path(__file__).parents[2]
 Json = dict[str, Any]
+TOPOLOGIES = ROOT / "tests" / "cluster" / "topologies"
+WORKER_HOLDS = ("blocks_used", "blocks_pinned", "attempts", "hand_offs", "unacknowledged")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Whatever the status."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: Json
 
 
 class Live:
@@ -73,6 +85,26 @@ class Live:
         with urllib.request.urlopen(request, timeout=timeout) as reply:
             return json.load(reply)
 
+    def ask(self, path: str, body: Json) -> Answer:
+        """As `post`, but an error is an answer too."""
+        try:
+            return Answer(200, {}, self.post(path, body))
+        except urllib.error.HTTPError as error:
+            with error:
+                return Answer(error.code, dict(error.headers), json.load(error))
+
+    def events(self, path: str, body: Json) -> list[Json]:
+        """All frames of a streamed answer, which must end with [DONE]."""
+        request = urllib.request.Request(
+            self.url + path,
+            json.dumps(body | {"stream": True}).encode(),
+            {"content-type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=120) as reply:
+            frames = [line[6:].strip() for line in reply if line.startswith(b"data: ")]
+        assert frames[-1] == b"[DONE]"
+        return [json.loads(frame) for frame in frames[:-1]]
+
     def get(self, path: str) -> Json:
         with urllib.request.urlopen(self.url + path, timeout=10) as reply:
             return json.load(reply)
@@ -90,11 +122,44 @@ class Live:
         answer["streams"] = self.get(f"/debug/requests/{answer['id']}")["streams"]
         return answer
 
+    def holds(self) -> dict[str, Json]:
+        """What any process still keeps for some request, by its name."""
+        held: dict[str, Json] = {}
+        for process in self.processes():
+            status = self.status(process.name)
+            match process.role:
+                case "prefill" | "decode":
+                    own = {key: status[key] for key in WORKER_HOLDS}
+                case "kvstore":
+                    own = {"leases": status["leases"], **_filling(status)}
+                case "router":
+                    own = {"queue_length": status["queue_length"], **status["attempts"]}
+                case "gateway":
+                    own = {"running": status["running"]}
+            if any(own.values()):
+                held[process.name] = {key: value for key, value in own.items() if value}
+        return held
+
+    def wait_until(self, name: str, condition: Callable[[Json], bool], limit_s: float = 5) -> None:
+        """Of what the process says of itself."""
+        wait_until(
+            lambda: condition(self.status(name)), limit_s, lambda: f"{name} is {self.status(name)}"
+        )
+
+    def wait_until_nothing_is_held(self, limit_s: float) -> float:
+        return wait_until(
+            lambda: not self.holds(), limit_s, lambda: f"nothing held, but {self.holds()}"
+        )
+
     def is_ready(self) -> bool:
         try:
             return bool(self.get("/ready")["status"] == "ok")
         except (OSError, urllib.error.HTTPError):
             return False
+
+
+def _filling(store: Json) -> Json:
+    return {key: store["slots"][key] for key in ("leased", "filling")}
 
 
 def admin(port: int, action: str) -> Json:
@@ -104,14 +169,16 @@ def admin(port: int, action: str) -> Json:
         return json.load(reply)
 
 
-def wait_until(condition: Callable[[], bool], limit_s: float, what: str) -> float:
+def wait_until(
+    condition: Callable[[], bool], limit_s: float, what: str | Callable[[], object]
+) -> float:
     """Seconds it took. Fails with `what` at the limit."""
     started = time.monotonic()
     while time.monotonic() - started < limit_s:
         if condition():
             return time.monotonic() - started
         time.sleep(0.05)
-    raise AssertionError(f"not within {limit_s} s: {what}")
+    raise AssertionError(f"not within {limit_s} s: {what() if callable(what) else what}")
 
 
 def run_local(run: Path, *arguments: str, env: dict[str, str] | None = None) -> str:

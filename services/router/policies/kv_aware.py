@@ -7,13 +7,14 @@ tokens:
     cached  = 16 * (device_units + 0.75 * max(0, host_units - device_units))
     prefill = work + prompt - cached
     decode  = work + prompt - cached + block_tokens * context_blocks
-    work    = max(pending_tokens, recent_tokens)
+    work    = max(pending_tokens, repeated_tokens)
 
-`recent_tokens` is ours. With pending work alone, a stream of short requests behind one shared
+`repeated_tokens` is ours. With pending work alone, a stream of short requests behind one shared
 prompt would stay on one worker for ever, because each is done before the next comes. Work of the
-last seconds stands for the work about to come: a hot prefix is then copied to the next worker
-exactly when the imbalance has grown past what the copy costs, and a lukewarm one stays where it
-is.
+last seconds that came behind a cached prefix stands for the work about to come: a hot prefix is
+then copied to the next worker exactly when the imbalance has grown past what the copy costs, and a
+lukewarm one stays where it is. A prompt that was new says nothing of that kind: counted as well,
+the first of a prefix would send the second away.
 """
 
 from collections.abc import Sequence
@@ -28,9 +29,11 @@ HOST_CREDIT = 0.75
 def cost(stage: Stage, need: Need, candidate: Candidate) -> float:
     device, host = candidate.device_units, candidate.host_units
     cached = UNIT_TOKENS * (device + HOST_CREDIT * max(0, host - device))
-    tokens = candidate.load.work_tokens + need.prompt_tokens - cached
+    load = candidate.load
+    work = max(load.pending_tokens, load.repeated_tokens)
+    tokens = work + need.prompt_tokens - cached
     if stage is Stage.DECODE:
-        tokens += need.block_tokens * candidate.load.context_blocks
+        tokens += need.block_tokens * load.context_blocks
     return tokens
 
 

@@ -20,8 +20,8 @@ from common.wire.messages.cluster import Hello
 from common.wire.messages.store import Found, LeaseDone, Lookup, Offer, Taken
 from common.wire.port import Link
 from tests.support.blocks import LAYOUT, ROOT, Chain
-from tests.support.store_world import settle
 from tests.support.sim.loop import on_a_warped_clock
+from tests.support.store_world import settle
 
 WORKER = ProcessId(ProcessName("decode-0"), Incarnation(3))
 STORE = ProcessId(ProcessName("kvstore-0"), Incarnation(5))

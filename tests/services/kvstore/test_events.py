@@ -1,5 +1,7 @@
 """What the router hears is what the directory did, numbered without a gap."""
 
+from dataclasses import replace
+
 import pytest
 
 from common.domain.peer import Medium
@@ -59,3 +61,13 @@ def test_a_snapshot_pairs_every_unit_with_its_parent(monkeypatch: pytest.MonkeyP
     parents = [unit for part in parts for unit in unpack_hashes(part.parents)]
     whole = Chain(1, 3).units
     assert dict(zip(units, parents, strict=True)) == dict(zip(whole, [ROOT, *whole], strict=False))
+
+
+def test_a_unit_that_lies_in_two_blocks_is_told_gone_with_the_last_of_them() -> None:
+    log, block = EventLog(), specs(Chain(1, 1))[0]
+    twin = replace(block, units=(block.units[0], specs(Chain(2, 1))[0].name))
+    log.stored([block])
+    log.stored([twin])
+    (first,), (second,) = log.removed(block.units), log.removed(twin.units)
+    assert first.units == pack_hashes(block.units[1:])
+    assert second.units == pack_hashes(twin.units)

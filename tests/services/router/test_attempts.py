@@ -201,6 +201,17 @@ async def test_a_new_life_of_a_gateway_ends_the_attempts_of_the_old_one() -> Non
 
 
 @on_a_warped_clock
+async def test_a_writer_that_lets_go_before_it_accepts_ends_the_attempt_and_stays() -> None:
+    """It saw the death of the gateway before the router did."""
+    cluster = await Cluster().start("decode-0", "gateway-0")
+    await cluster.bring_to("assigned")
+    cluster.decode0.end(R1)
+    await cluster.settle()
+    assert len(cluster.router.attempts) == 0
+    assert cluster.router.fleet.members.get(cluster.decode0.me.id) is not None
+
+
+@on_a_warped_clock
 async def test_a_full_queue_answers_with_a_delay() -> None:
     cluster = await Cluster(queue_limit=2).start("decode-0", "gateway-0")
     await cluster.bring_to("queued")

@@ -1,6 +1,7 @@
 """What the router believes a worker carries."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -97,6 +98,15 @@ def test_recent_work_fades() -> None:
     assert loads.view(P, RECENT_S).work_tokens == pytest.approx(68 / math.e)
     loads.place(key("b"), SPLIT, RECENT_S)
     assert loads.view(P, RECENT_S).recent_tokens == pytest.approx(68 + 68 / math.e)
+
+
+def test_work_behind_a_cached_prefix_is_told_apart() -> None:
+    loads = book()
+    loads.place(key("a"), replace(SPLIT, prompt_tokens=68), 0.0)
+    assert loads.view(P, 0.0).repeated_tokens == 0
+    loads.place(key("b"), SPLIT, 0.0)
+    assert loads.view(P, 0.0).repeated_tokens == 68
+    assert loads.view(P, RECENT_S).repeated_tokens == pytest.approx(68 / math.e)
 
 
 def test_a_refused_placement_leaves_without_making_room() -> None:

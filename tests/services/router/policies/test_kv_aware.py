@@ -52,7 +52,9 @@ def worker(name: str, device: int = 0, host: int = 0, **load: Any) -> Candidate:
         (worker("a", device=6, host=10), Stage.PREFILL, 320 - 96 - 48),
         (worker("a", device=10, host=6), Stage.PREFILL, 160),
         (worker("a", pending_tokens=500), Stage.PREFILL, 820),
-        (worker("a", pending_tokens=500, recent_tokens=600.0), Stage.PREFILL, 920),
+        (worker("a", pending_tokens=500, repeated_tokens=600.0), Stage.PREFILL, 920),
+        (worker("a", pending_tokens=601, repeated_tokens=600.0), Stage.PREFILL, 921),
+        (worker("a", recent_tokens=300.0), Stage.PREFILL, 320),
         (worker("a", context_blocks=7), Stage.PREFILL, 320),
         (worker("a", device=10, context_blocks=7), Stage.DECODE, 160 + 224),
     ],
@@ -84,6 +86,9 @@ class Fleet:
     The router's index hears of a prompt when it is computed. A worker itself finds whatever was
     given to it before."""
 
+    host_tier = False
+    """A kvstore holds what any worker has computed."""
+
     def __init__(self, workers: int, kind: str, tokens_a_second: float, writing_s: float) -> None:
         self.kind = kind
         self.names = [process(f"{kind}-{n}") for n in range(workers)]
@@ -100,8 +105,15 @@ class Fleet:
         """Who computes it, and when that is done."""
         needed = need_of(submit("r", prompt), BLOCK_TOKENS)
         matches = self.index.match(needed.units)
+        host = max((device_units(matches, name) for name in self.names), default=0)
         seen = tuple(
-            Candidate(name, self.book.view(name, now), True, device_units(matches, name))
+            Candidate(
+                name,
+                self.book.view(name, now),
+                True,
+                device_units(matches, name),
+                host if self.host_tier else 0,
+            )
             for name in self.names
         )
         writer = Candidate(WRITER, self.book.view(WRITER, now))
@@ -154,6 +166,18 @@ def test_a_shared_prefix_neither_piles_up_on_one_worker_nor_is_wasted(
     assert sum(fleet.shares.values()) == 200
     assert max(fleet.shares.values()) <= 0.4 * 200
     assert fleet.hit_tokens >= 0.8 * fleet.tokens
+
+
+@pytest.mark.parametrize("kind", ["decode", "prefill"])
+@pytest.mark.parametrize("blocks", [2, 8, 64])
+@pytest.mark.parametrize("host_tier", [False, True])
+def test_the_second_of_a_prefix_goes_at_once_where_the_first_was(
+    kind: str, blocks: int, host_tier: bool
+) -> None:
+    fleet = Fleet(2, kind, tokens_a_second=4_000, writing_s=0.0)
+    fleet.host_tier = host_tier
+    fleet.serve([prompt_of(blocks) + prompt_of(1, label=n) for n in (1, 2)], at_once=1)
+    assert sorted(fleet.shares.values()) == [0, 2]
 
 
 def test_quiet_conversations_stay_where_their_history_is() -> None:

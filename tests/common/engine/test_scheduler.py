@@ -1,0 +1,219 @@
+"""Which tokens the next step computes, on sequences made by hand."""
+
+import pytest
+
+from common.domain.errors import InvalidTransition
+from common.engine.prefix_cache import PrefixCache
+from common.engine.scheduler import (
+    Budget,
+    StepPlan,
+    blocks_for,
+    cacheable_names,
+    plan_step,
+    preempt,
+    reserve,
+)
+from common.engine.sequence import Event, Sequence, State
+from common.kv.hashing import block_names
+from tests.support.engines import ROOT
+from tests.support.sequences import BLOCK_TOKENS, cache_of, decoding, running, waiting
+
+
+def plan(sequences: list[Sequence], cache: PrefixCache, step_tokens: int = 64) -> StepPlan:
+    made = plan_step(sequences, cache, Budget(step_tokens, BLOCK_TOKENS))
+    cache.check_invariants()
+    assert sum(count for _, count in made.rows) <= step_tokens
+    return made
+
+
+def rows(made: StepPlan) -> list[tuple[str, int]]:
+    return [(sequence.key.request, count) for sequence, count in made.rows]
+
+
+def test_decodes_come_first_whatever_arrived_before_them() -> None:
+    cache = cache_of(20)
+    prompt = running(cache, "prompt", 100, arrival=1)
+    decodes = [decoding(cache, f"d{index}", 5, arrival=2 + index) for index in range(3)]
+    made = plan([prompt, *decodes], cache)
+    assert rows(made) == [("d0", 1), ("d1", 1), ("d2", 1), ("prompt", 61)]
+
+
+def test_prompts_share_the_rest_of_the_budget_in_order_of_arrival() -> None:
+    cache = cache_of(20)
+    prompts = [running(cache, f"p{index}", 50, arrival=index) for index in range(3)]
+    assert rows(plan(prompts, cache)) == [("p0", 50), ("p1", 14)]
+    prompts[0].computed, prompts[1].computed = 50, 14
+    prompts[0].output = [1]
+    assert rows(plan(prompts, cache)) == [("p0", 1), ("p1", 36), ("p2", 27)]
+
+
+def test_a_budget_smaller_than_the_decodes_serves_the_oldest() -> None:
+    cache = cache_of(20)
+    sequences = [decoding(cache, f"d{index}", 5, arrival=index) for index in range(4)]
+    sequences.append(running(cache, "prompt", 30, arrival=9))
+    assert rows(plan(sequences, cache, step_tokens=2)) == [("d0", 1), ("d1", 1)]
+
+
+def test_the_last_token_of_a_prompt_counts_like_a_decode() -> None:
+    cache = cache_of(20)
+    made = plan(
+        [running(cache, "p", 50), running(cache, "q", 17, arrival=1, computed=16)], cache, 10
+    )
+    assert rows(made) == [("q", 1), ("p", 9)]
+
+
+def test_a_decode_takes_a_block_only_when_its_last_is_full() -> None:
+    cache = cache_of(4)
+    inside, full = decoding(cache, "inside", 15), decoding(cache, "full", 16, arrival=1)
+    plan([inside, full], cache)
+    assert (len(inside.table), len(full.table)) == (1, 2)
+    assert cache.available == 1
+
+
+def test_without_a_block_the_youngest_gives_up_its_own() -> None:
+    cache = cache_of(4)
+    old = decoding(cache, "old", 16, arrival=1)
+    middle = decoding(cache, "middle", 20, arrival=2)
+    young = decoding(cache, "young", 8, arrival=3)
+    made = plan([old, middle, young], cache)
+    assert rows(made) == [("old", 1), ("middle", 1)]
+    assert made.preempted == [young]
+    assert not made.starved
+    assert (young.state, young.table, young.computed) == (State.PREEMPTED, [], 0)
+    assert (young.recompute_until, young.preemptions) == (8, 1)
+
+
+def test_of_one_requests_choices_the_last_goes_first() -> None:
+    cache = cache_of(3)
+    leader = decoding(cache, "a", 16, arrival=1)
+    twins = [decoding(cache, "a", 5, arrival=1) for _ in range(2)]
+    twins[0].choice, twins[1].choice = 1, 2
+    made = plan([leader, *twins], cache)
+    assert made.preempted == [twins[1]]
+
+
+def test_a_prompt_under_way_is_preempted_like_any_other() -> None:
+    cache = cache_of(4)
+    old = decoding(cache, "old", 16, arrival=1)
+    prompt = running(cache, "prompt", 40, arrival=2, computed=20)
+    made = plan([old, prompt], cache)
+    assert made.preempted == [prompt]
+    assert rows(made) == [("old", 1)]
+    assert prompt.recompute_until == 20
+
+
+def test_the_youngest_preempts_itself_rather_than_an_older_one() -> None:
+    cache = cache_of(3)
+    old = decoding(cache, "old", 20, arrival=1)
+    young = decoding(cache, "young", 16, arrival=2)
+    made = plan([old, young], cache)
+    assert made.preempted == [young]
+    assert rows(made) == [("old", 1)]
+
+
+def test_alone_without_a_block_it_starves_and_keeps_what_it_has() -> None:
+    cache = cache_of(3)
+    reserved = cache.allocate(2)
+    assert reserved is not None
+    alone = decoding(cache, "alone", 16)
+    made = plan([alone], cache)
+    assert (rows(made), made.preempted, made.starved) == ([], [], True)
+    assert alone.state is State.RUNNING
+    assert len(alone.table) == 1
+    cache.release(reserved[:1])
+    assert rows(plan([alone], cache)) == [("alone", 1)]
+
+
+def test_the_preempted_come_back_oldest_first_while_there_is_room_for_all_they_had() -> None:
+    cache = cache_of(6)
+    sequences = [decoding(cache, f"s{index}", 20, arrival=index) for index in range(3)]
+    for sequence in sequences:
+        preempt(sequence, cache)
+    blocker = cache.allocate(3)
+    assert blocker is not None
+    made = plan(sequences, cache)
+    # Two blocks each; there are three. The prefix is computed again, and the token after it.
+    assert rows(made) == [("s0", 21)]
+    assert [sequence.state for sequence in sequences] == [
+        State.RUNNING,
+        State.PREEMPTED,
+        State.PREEMPTED,
+    ]
+    cache.release(blocker)
+    sequences[0].computed = 21
+    sequences[0].output.append(1)
+    assert rows(plan(sequences, cache)) == [("s0", 1), ("s1", 21), ("s2", 21)]
+
+
+def test_a_small_one_does_not_overtake_an_older_one_on_the_way_back() -> None:
+    cache = cache_of(3)
+    large, small = decoding(cache, "large", 30, arrival=1), decoding(cache, "small", 5, arrival=2)
+    for sequence in (large, small):
+        preempt(sequence, cache)
+    blocker = cache.allocate(2)
+    assert blocker is not None
+    assert rows(plan([large, small], cache)) == []
+    assert small.state is State.PREEMPTED
+
+
+def test_nobody_comes_back_in_a_step_that_threw_somebody_out() -> None:
+    cache = cache_of(3)
+    away = decoding(cache, "away", 5, arrival=1)
+    preempt(away, cache)
+    old, young = decoding(cache, "old", 16, arrival=2), decoding(cache, "young", 30, arrival=3)
+    made = plan([away, old, young], cache)
+    assert made.preempted == [young]
+    assert away.state is State.PREEMPTED
+
+
+def test_a_preempted_sequence_finds_its_named_blocks_again() -> None:
+    cache = cache_of(4)
+    sequence = decoding(cache, "a", 40)
+    first = sequence.table[0]
+    cache.name(first, ROOT, (sequence.units[0],))
+    preempt(sequence, cache)
+    made = plan([sequence], cache)
+    assert sequence.table[0] == first
+    assert (sequence.computed, sequence.named) == (16, 1)
+    assert rows(made) == [("a", 25)]
+
+
+def test_a_reservation_takes_cached_blocks_and_fresh_ones_or_nothing() -> None:
+    cache = cache_of(4)
+    known = waiting("known", 33)
+    assert reserve(known, 33, cache, BLOCK_TOKENS)
+    for block in range(2):
+        parent = known.units[block - 1] if block else ROOT
+        cache.name(known.table[block], parent, (known.units[block],))
+    again = waiting("again", 50)
+    assert again.units[:2] == known.units[:2]
+    assert not reserve(again, 50 + 16, cache, BLOCK_TOKENS)
+    assert (again.table, cache.available) == ([], 1)
+    shorter = waiting("shorter", 33)
+    assert reserve(shorter, 33, cache, BLOCK_TOKENS)
+    assert shorter.table[:2] == known.table[:2]
+    assert (shorter.computed, cache.available) == (32, 0)
+
+
+def test_at_least_one_token_is_left_to_compute() -> None:
+    for length in range(1, 70):
+        sequence = waiting("a", length)
+        names = cacheable_names(sequence, length, BLOCK_TOKENS)
+        assert len(names) * BLOCK_TOKENS < length
+        assert (len(names) + 1) * BLOCK_TOKENS >= length
+        assert names == block_names(sequence.units, BLOCK_TOKENS)[: len(names)]
+
+
+def test_blocks_are_rounded_up() -> None:
+    assert [blocks_for(tokens, 16) for tokens in (0, 1, 16, 17, 32)] == [0, 1, 1, 2, 2]
+
+
+def test_preempting_what_does_not_run_is_a_bug_that_shows() -> None:
+    sequence = waiting("a", 5)
+    sequence.advance(Event.ADMIT)
+    with pytest.raises(InvalidTransition, match="preempt while held"):
+        preempt(sequence, cache_of(1))
+
+
+def test_nothing_to_do_is_an_empty_plan() -> None:
+    assert plan([], cache_of(1)) == StepPlan()
