@@ -203,6 +203,8 @@ class RouterApp:
         self.attempts.pump()
 
     def _lose(self, process: ProcessId, why: str) -> None:
+        # First, because nothing reaches it once the fleet has forgotten it.
+        self.attempts.gateway_lost(process)
         if self.fleet.lose(process, why, self._clock()):
             self._ended_life(process)
             self.attempts.pump()

@@ -145,8 +145,11 @@ class Attempts:
                 self._advance(record.submit.key, WriterLost())
 
     def gateway_lost(self, process: ProcessId) -> None:
+        """It is told as well: silent is not dead, and it may still wait when it wakes."""
+        unseen = Refusal(ErrorCode.ROUTER_LOST, "the router lost sight of the gateway", True)
         for record in list(self._records.values()):
             if record.gateway.id == process:
+                self._fleet.reply(process, _failed(record.submit.key, unseen))
                 self._advance(record.submit.key, CancelWanted())
 
     def expire(self) -> None:

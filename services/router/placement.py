@@ -41,12 +41,10 @@ def need_of(submit: Submit, block_tokens: int) -> Need:
     if len(units) > prompt_tokens // UNIT_TOKENS:
         raise ProtocolError("more unit hashes than the prompt has units")
     choices = submit.sampling.n
-    received = [len(unpack_i32(ids)) for ids in submit.received]
-    received += [0] * (choices - len(received))
     whole, tail = divmod(prompt_tokens, block_tokens)
-    blocks = whole + sum(-(-(tail + tokens + 1) // block_tokens) for tokens in received)
+    blocks = whole + choices * -(-(tail + 1) // block_tokens)
     sampling = submit.sampling
-    one_token = sampling.max_tokens == 1 and not sampling.min_tokens and not any(received)
+    one_token = sampling.max_tokens == 1 and not sampling.min_tokens
     return Need(prompt_tokens, choices, units, block_tokens, blocks, one_token)
 
 

@@ -16,12 +16,9 @@ class Submit:
     units: bytes
     """Hash column: one per whole 16-token unit of the prompt."""
     sampling: SamplingParams
-    tenant: str = ""
     priority: int = 0
     deadline_ms: int = 0
     """From now; 0 is none. Durations, because clocks of two hosts differ."""
-    received: tuple[bytes, ...] = ()
-    """Per choice, the ids the client already has (int32 columns); empty on a first attempt."""
     root: bytes = b""
     """Parent hash of the first unit (common.kv.hashing.chain_root): names what is generated, too.
     Empty: cache nothing of this request."""

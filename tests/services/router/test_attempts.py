@@ -191,6 +191,16 @@ async def test_a_gateway_that_falls_silent_has_its_attempts_cancelled() -> None:
 
 
 @on_a_warped_clock
+@pytest.mark.parametrize("state", ["queued", "assigned", "accepted", "streaming"])
+async def test_a_gateway_that_only_slept_learns_that_its_attempts_are_over(state: str) -> None:
+    cluster = await Cluster().start(*SPLIT)
+    await cluster.bring_to(state)
+    cluster.gateway0.pulsing = False
+    await asyncio.sleep(4.0)
+    assert cluster.gateway0.failures() == [(R1, ErrorCode.ROUTER_LOST)]
+
+
+@on_a_warped_clock
 async def test_a_new_life_of_a_gateway_ends_the_attempts_of_the_old_one() -> None:
     cluster = await Cluster().start(*SPLIT)
     await cluster.bring_to("streaming")
