@@ -36,9 +36,17 @@ OVERSIZED: dict[str, str] = {}
 """`place:name kind` -> why it may be larger."""
 
 COVERED_BY: dict[str, str] = {
+    "common/checkpoint/config_json.py": "tests/common/checkpoint/test_hf_config.py",
+    "common/checkpoint/errors.py": "tests/common/checkpoint/test_atomic_file.py",
+    "common/checkpoint/prepared_file.py": "tests/common/checkpoint/test_prepared.py",
+    "common/checkpoint/tensor_shapes.py": "tests/common/checkpoint/test_gguf_file.py",
+    "common/checkpoint/tokenizer_source.py": "tests/common/checkpoint/test_gguf_tokenizer.py",
+    "common/model/archs/llama.py": "tests/contracts/test_archs.py",
+    "common/model/archs/qwen3.py": "tests/contracts/test_archs.py",
+    "common/model/attention/heads.py": "tests/contracts/test_archs.py",
+    "common/model/decoder.py": "tests/contracts/test_archs.py",
     "deploy/local/run_plan.py": "tests/deploy/local/test_launch.py",
     "services/kvstore/settings.py": "tests/contracts/test_topologies.py",
-    "services/router/settings.py": "tests/contracts/test_topologies.py",
 }
 """Modules with code whose tests stand elsewhere than at the mirrored place, and where."""
 
