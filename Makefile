@@ -64,10 +64,10 @@ test-full: lint  ## test + the slow ones
 	$(BIN)/python -m pytest -m "not gpu"
 
 sim: $(STAMP)  ## the services on a virtual clock
-	$(BIN)/python -m pytest -m sim
+	$(BIN)/python -m pytest -m sim tests/sim
 
 cluster: $(STAMP)  ## tests with real processes
-	$(BIN)/python -m pytest -m cluster
+	$(BIN)/python -m pytest -m cluster tests/cluster tests/contracts tests/deploy
 
 gpu: $(STAMP)  ## tests that need a CUDA device
 	$(BIN)/python -m pytest -m gpu

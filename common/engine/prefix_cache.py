@@ -79,12 +79,10 @@ class PrefixCache:
     def match(self, names: Sequence[UnitHash]) -> list[int]:
         """Slots of the longest known run from the first name on; each gains a reference."""
         slots: list[int] = []
-        self._clock += 1
         for name in names:
             node = self._nodes.get(name)
             if node is None:
                 break
-            node.used_at = self._clock
             self.retain(node.slot)
             slots.append(node.slot)
         return slots
@@ -116,8 +114,7 @@ class PrefixCache:
     def release(self, slots: Sequence[int]) -> None:
         """Drop one reference of each. Named slots stay cached, others become free."""
         self._clock += 1
-        # From the tail, so that a chain's last block is the oldest leaf among equals.
-        for slot in reversed(slots):
+        for slot in slots:
             if self._pool.drop(slot):
                 continue
             name = self._name_of.get(slot)

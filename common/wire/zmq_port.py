@@ -59,16 +59,27 @@ class _Drain:
             self._pending = self._loop.call_soon(self.run)
 
     def run(self) -> None:
+        """A bounded number, so that others have their turn."""
         self._pending = None
+        if self._take():
+            self.nudge()
+
+    def empty(self) -> None:
+        """All that has come."""
+        while self._take():
+            pass
+
+    def _take(self) -> bool:
+        """False: nothing is left."""
         for _ in range(DRAIN_AT_ONCE):
             if self._socket.closed:
-                return
+                return False
             try:
                 frames = self._socket.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
-                return
+                return False
             self._deliver(frames)
-        self.nudge()
+        return True
 
     def stop(self) -> None:
         self._loop.remove_reader(self._fd)
@@ -162,7 +173,7 @@ class ZmqLink:
                 self._push(self._outbox.popleft())
         elif self._expect is not None:
             # What the peer sent before it died still counts.
-            self._drain.run()
+            self._drain.empty()
             self._lose()
         elif event == zmq.EVENT_DISCONNECTED:
             self._lose()

@@ -57,6 +57,8 @@ from common.worker.metrics import WorkerMetrics
 from common.worker.node import Node, Parts
 
 TICK_S = 1.0
+LAST_ASSIGN_S = 1.0
+"""An Assign that crosses our Goodbye has come by then."""
 log = structlog.get_logger()
 
 
@@ -118,6 +120,8 @@ class Worker:
     async def drain(self) -> None:
         self._draining = True
         self._node.say_goodbye()
+        # What the router sent before it heard us is still on its way here.
+        await asyncio.sleep(LAST_ASSIGN_S)
         while len(self._attempts) or len(self._hand_offs) or len(self._attempts.writer):
             await asyncio.sleep(0.05)
 

@@ -57,6 +57,7 @@ class Canary:
             await self._changed.wait()
             self._changed.clear()
             while self._digest and not self.proven:
+                self._changed.clear()
                 await self._prove(self._digest)
 
     async def _prove(self, digest: str) -> None:

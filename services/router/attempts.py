@@ -146,7 +146,9 @@ class Attempts:
 
     def gateway_lost(self, process: ProcessId) -> None:
         """It is told as well: silent is not dead, and it may still wait when it wakes."""
-        unseen = Refusal(ErrorCode.ROUTER_LOST, "the router lost sight of the gateway", True)
+        unseen = Refusal(
+            ErrorCode.ROUTER_LOST, "the router lost sight of the gateway", retryable=True
+        )
         for record in list(self._records.values()):
             if record.gateway.id == process:
                 self._fleet.reply(process, _failed(record.submit.key, unseen))

@@ -118,6 +118,31 @@ def test_an_idle_parent_of_a_used_child_can_be_had_when_nothing_else_is() -> Non
     cache.check_invariants()
 
 
+def test_a_block_that_got_a_child_meanwhile_is_no_leaf_any_more() -> None:
+    """The child's owner had computed its own copy of the parent."""
+    cache = new_cache(4)
+    first, copy = cache.allocate(1), cache.allocate(2)
+    assert first is not None
+    assert copy is not None
+    cache.name(first[0], UnitHash(b""), (UnitHash(b"a"),))
+    cache.release(first)
+    cache.release(filled(cache, "x"))
+    cache.name(copy[1], UnitHash(b"a"), (UnitHash(b"ab"),))
+    cache.events.clear()
+    assert cache.allocate(1) is not None
+    assert cache.events == [CacheRemoved((UnitHash(b"x"),))], "younger than a, but a leaf"
+
+
+def test_a_slot_has_one_name() -> None:
+    cache = new_cache()
+    slots = filled(cache, "a")
+    cache.events.clear()
+    cache.name(slots[0], UnitHash(b""), (UnitHash(b"b"),))
+    assert cache.events == []
+    assert cache.match(names_of("b")) == []
+    cache.check_invariants()
+
+
 def test_a_prefix_used_for_ever_leaves_nothing_behind() -> None:
     cache = new_cache()
     cache.release(filled(cache, "abc"))
@@ -247,13 +272,11 @@ class CacheMachine(RuleBasedStateMachine):
 
     def match(self, path: str) -> list[int]:
         slots = self.cache.match(names_of(path))
-        self.model.clock += 1
         expected = []
         for depth in range(len(path)):
             node = self.model.known.get(path[: depth + 1])
             if node is None:
                 break
-            node.used = self.model.clock
             self.model.refs[node.slot] = self.model.refs.get(node.slot, 0) + 1
             expected.append(node.slot)
         assert slots == expected

@@ -178,6 +178,16 @@ def test_a_preempted_sequence_finds_its_named_blocks_again() -> None:
     assert rows(made) == [("a", 25)]
 
 
+def test_what_was_computed_before_is_known_however_often_it_is_thrown_out() -> None:
+    cache = cache_of(4)
+    sequence = running(cache, "a", 50, computed=40)
+    preempt(sequence, cache)
+    plan([sequence], cache)
+    sequence.computed = 16
+    preempt(sequence, cache)
+    assert (sequence.recompute_until, sequence.preemptions) == (40, 2)
+
+
 def test_a_reservation_takes_cached_blocks_and_fresh_ones_or_nothing() -> None:
     cache = cache_of(4)
     known = waiting("known", 33)

@@ -178,17 +178,23 @@ class Impostor:
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.ROUTER)
         self._socket.linger = 0
+        self._socket.sndhwm = 0
         self._socket.bind(address)
         self._me = me
         self._answers = answers
         self.identities: list[bytes] = []
 
-    async def serve(self, until: Callable[[], bool]) -> None:
+    async def serve(self, until: Callable[[], bool], polls_s: float = 0.002) -> None:
         async with asyncio.timeout(5):
             while not until():
+                await asyncio.sleep(polls_s)
                 if self._socket.poll(0):
                     self._answer(*self._socket.recv_multipart())
-                await asyncio.sleep(0.002)
+
+    def die_when_all_is_sent(self) -> None:
+        """Blocks the loop until then."""
+        self._socket.close(2_000)
+        self._context.term()
 
     def _answer(self, identity: bytes, envelope: bytes, _data: bytes) -> None:
         self.identities.append(identity)
@@ -218,6 +224,22 @@ async def test_thousands_of_bad_answers_end_one_link_and_nothing_after_them_is_h
     assert heard.messages in ([], [cancel(1)])
     assert client.bad_frames == 1
     assert not link.send(cancel(2))
+
+
+async def test_all_that_a_peer_sent_before_it_died_is_heard(
+    make_port: Callable[[str, int], ZmqPort], tmp_path: Path
+) -> None:
+    client = make_port("client", 8)
+    heard = Recorder()
+    client.start(heard)
+    answers = [CODEC.encode(cancel(number)) for number in range(3_000)]
+    with Impostor(f"ipc://{tmp_path}/mortal", SERVER, *answers) as impostor:
+        link = client.connect(f"ipc://{tmp_path}/mortal", SERVER)
+        link.send(cancel(1))
+        await impostor.serve(lambda: bool(impostor.identities), polls_s=0.0)
+        impostor.die_when_all_is_sent()
+    await heard.until(lambda: heard.downs == [link])
+    assert heard.messages == [cancel(number) for number in range(3_000)]
 
 
 async def test_a_bare_link_dials_anew_after_a_bad_answer(

@@ -139,6 +139,25 @@ def test_a_dead_prefill_worker_costs_time_and_never_the_request(enter: Enter) ->
     run()
 
 
+@pytest.mark.parametrize("length", [64, 70])
+def test_a_prefill_worker_that_dies_with_the_first_token_alone_unsaid(length: int) -> None:
+    @on_a_warped_clock
+    async def run() -> None:
+        async with Stage() as stage:
+            prefill, decode = await stage.split()
+            prefill.app._hand_offs._send_first = lambda hand_off, event: None
+            blocks = -(-length // 32) * decode.node.layout.block_bytes
+            wanted = stage.assign(decode, stage.submit("a", prompt_of(length)), prefill)
+            await stage.until(lambda: stage.arenas.reads.bytes == blocks)
+            await stage.kill(prefill)
+            ledger = (await stage.finish(wanted)).ledger
+            stage.assert_output(wanted, prompt_of(length), greedy(8))
+            assert ledger.decode_prefill_tokens == length - (length - 1) // 32 * 32
+            await stage.assert_idle()
+
+    run()
+
+
 @on_a_warped_clock
 async def test_a_prefill_worker_that_is_not_there_at_all_is_not_waited_for() -> None:
     async with Stage() as stage:
@@ -225,7 +244,10 @@ async def test_a_reservation_that_is_wanted_back_comes_again_and_is_computed_her
         await stage.until(lambda: len(prefill.app._hand_offs) == 0, limit_s=1)
         ledger = (await stage.finish(wanted)).ledger
         stage.assert_output(wanted, LONG, greedy(8))
-        assert ledger.transfer_bytes > 0
+        got = ledger.transfer_bytes // decode.node.layout.block_bytes
+        assert 3 < got < 19
+        # What had been taken over was given up, and nobody is asked a second time.
+        assert ledger.decode_prefill_tokens == 600
         assert stage.router.about(wanted) == [Accepted, PromptDone, Ended]
         await stage.assert_idle()
 

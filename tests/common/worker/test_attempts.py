@@ -107,6 +107,18 @@ async def test_the_end_is_said_again_until_it_is_acknowledged() -> None:
 
 
 @on_a_warped_clock
+async def test_an_end_is_not_kept_for_a_gateway_that_has_died() -> None:
+    async with Stage() as stage:
+        decode = await stage.worker("decode-0")
+        stage.gateway.acknowledges = False
+        await stage.finish(stage.assign(decode, stage.submit("a", prompt_of(40))))
+        assert len(decode.app._attempts.writer) == 1
+        stage.gateway.die()
+        await stage.settle()
+        assert len(decode.app._attempts.writer) == 0
+
+
+@on_a_warped_clock
 async def test_a_gateway_that_was_never_there_gets_nothing_and_holds_nothing() -> None:
     async with Stage() as stage:
         await stage.worker("decode-0")
@@ -155,6 +167,18 @@ async def test_a_cancelled_attempt_says_what_it_had_cost() -> None:
         assert 10 <= ledger.decode_steps <= 12
         assert ledger.transfer_bytes == 4 * decode.node.layout.block_bytes
         await stage.assert_idle()
+
+
+@on_a_warped_clock
+async def test_every_prompt_token_is_accounted_for_once_though_both_sides_have_caches() -> None:
+    async with Stage() as stage:
+        prefill, decode = await stage.split()
+        await stage.finish(stage.assign(decode, stage.submit("a", prompt_of(100)), prefill))
+        await stage.assert_idle()
+        longer = stage.submit("b", prompt_of(200))
+        ledger = (await stage.finish(stage.assign(decode, longer, prefill))).ledger
+        assert (ledger.cached_device_tokens, ledger.prefill_computed_tokens) == (96, 104)
+        assert ledger.transfer_bytes == 4 * decode.node.layout.block_bytes
 
 
 @on_a_warped_clock

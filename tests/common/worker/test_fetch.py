@@ -40,6 +40,8 @@ class Source:
         peer = PeerRef(self.me.name, self.me.incarnation, Role.PREFILL, "mem://prefill-0", ref)
         slots = site.engine.cache.allocate(BLOCKS)
         assert slots is not None
+        for slot in slots:
+            site.arena.view(slot)[:] = bytes(4096)
         self.fetch = Fetch(peer, slots, verified=0)
 
     def describe(self, first: int, count: int) -> list[Descriptor]:

@@ -53,6 +53,7 @@ async def test_prefill_loads_and_hands_over_what_it_loaded() -> None:
         prefill = await stage.worker("prefill-0")
         await tell(stage)
         decode = await stage.worker("decode-0")
+        offers = stage.stores[0].status()["offers"]
         wanted = stage.assign(decode, stage.submit("a", PROMPT), prefill)
         ledger = (await stage.finish(wanted)).ledger
         stage.assert_output(wanted, PROMPT, greedy(8))
@@ -60,6 +61,8 @@ async def test_prefill_loads_and_hands_over_what_it_loaded() -> None:
         assert (ledger.prefill_computed_tokens, ledger.decode_prefill_tokens) == (8, 0)
         assert ledger.transfer_bytes == 7 * 512
         await stage.assert_idle()
+        (store,) = stage.stores
+        assert store.status()["offers"] == offers, "the store has had it all along"
 
 
 @on_a_warped_clock
@@ -76,6 +79,7 @@ async def test_both_roles_load_each_its_own_part() -> None:
         # Decode had six blocks from the store already, so only the others were handed over.
         assert ledger.transfer_bytes == 7 * 512
         assert ledger.prefill_computed_tokens == 208
+        assert ledger.cached_tokens + ledger.prefill_computed_tokens == 400, "each token once"
         await stage.assert_idle()
 
 

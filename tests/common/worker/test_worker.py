@@ -1,5 +1,7 @@
 """Whole requests on real workers of both roles, with the messages a test plays around them."""
 
+import asyncio
+
 import pytest
 
 from common.domain.errors import ErrorCode
@@ -185,6 +187,24 @@ async def test_draining_says_goodbye_and_waits_for_the_last_acknowledgement() ->
         assert not decode.app.ready()
         assert not ended
         stage.gateway.watched[wanted].send(FinishAck(wanted))
+        await stage.until(lambda: bool(ended))
+
+
+@on_a_warped_clock
+async def test_an_assign_that_crosses_the_goodbye_is_served() -> None:
+    async with Stage() as stage:
+        decode = await stage.worker("decode-0")
+        ended: list[bool] = []
+
+        async def drain() -> None:
+            await decode.app.drain()
+            ended.append(True)
+
+        decode.node.tasks.spawn(drain(), "drain")
+        await asyncio.sleep(0.3)
+        assert not ended
+        wanted = stage.assign(decode, stage.submit("a", prompt_of(40), greedy(5)))
+        await stage.finish(wanted)
         await stage.until(lambda: bool(ended))
 
 

@@ -82,3 +82,26 @@ def test_proven_again_after_the_workers_were_gone_or_the_model_changed() -> None
             assert len(cluster.router.kept(Submit)) == 3
 
     warped(main)
+
+
+def test_a_cluster_that_flaps_while_the_canary_is_under_way_is_proven_in_the_end() -> None:
+    async def main() -> None:
+        cluster = FakeCluster()
+        cluster.answer_canary = False
+        app = make_app(cluster)
+        app.start()
+        alive = asyncio.create_task(cluster.keep_alive())
+        await until(lambda: len(cluster.router.kept(Submit)) == 1)
+        whole = cluster.view
+        cluster.show(replace(whole, decode=0))
+        await asyncio.sleep(0.1)
+        cluster.show(whole)
+        cluster.answer_canary = True
+        await until(lambda: app.desk.ready, limit_s=15)
+        asked = len(cluster.router.kept(Submit))
+        await asyncio.sleep(5)
+        assert len(cluster.router.kept(Submit)) == asked
+        alive.cancel()
+        await app.stop()
+
+    warped(main)

@@ -31,7 +31,7 @@ def faults(seed: str, shape: Shape, busy: Sequence[float]) -> list[Fault]:
     """In order of time, each in the second after one of the `busy` moments. A process that is in
     trouble when its time comes is spared."""
     rng = Random(f"{seed}/faults")
-    roles = ("router", "kvstore", "prefill", "decode", "gateway")
+    roles = dict.fromkeys(name.split("-")[0] for name in shape.names)
     mortal = [role for role in roles if rng.random() < 0.5] or ["decode"]
     names = [name for name in shape.names if name.split("-")[0] in mortal]
     kinds = rng.choice(([Kind.KILL], [Kind.FREEZE], [Kind.RESTART], list(Kind)))
