@@ -135,9 +135,17 @@ class GatewayApp:
             self._lose_writer(writer, "disconnected")
 
     def on_message(self, link: Link, message: Message) -> None:
+        try:
+            self._handle(link, message)
+        except ProtocolError as error:
+            log.error("bad_message_received", peer=str(link.peer), error=str(error))
+            if not self._router.owns(link):
+                link.close()
+
+    def _handle(self, link: Link, message: Message) -> None:
         match message:
             case TokenBatch():
-                self._tokens(link, message)
+                self.attempts.tokens(link, message)
             case Finished():
                 self.attempts.finished(link, message)
             case Pulse(me):
@@ -181,13 +189,6 @@ class GatewayApp:
 
     def _hello(self) -> Hello:
         return Hello(self.me)
-
-    def _tokens(self, link: Link, message: TokenBatch) -> None:
-        try:
-            self.attempts.tokens(link, message)
-        except ProtocolError as error:
-            log.error("bad_message_received", peer=str(link.peer), error=str(error))
-            link.close()
 
     def _pulse(self, link: Link, writer: PeerRef) -> None:
         if link.peer != writer.id:

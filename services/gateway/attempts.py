@@ -139,12 +139,12 @@ class Attempts:
         """Raises ProtocolError if the batch makes no sense."""
         if link.peer is None:
             return
-        strangers: set[AttemptKey] = set()
+        strangers: dict[AttemptKey, None] = {}
         for row in token_rows(batch):
             if row.key in self._live:
                 self._row(link, link.peer, row)
             else:
-                strangers.add(row.key)
+                strangers[row.key] = None
         for key in strangers:
             link.send(Cancel(key))
 

@@ -328,7 +328,11 @@ def _done(stream: Stream, ledger: Ledger) -> _Step:
     stream.ledger = ledger
     if stream.state is StreamState.CLOSING:
         return StreamState.FINISHED, (End(),)
-    return _fail(stream, _broken("the writer ended the attempt before its last token"))
+    # It was told to stop by somebody else, who took us for dead: nothing is wrong with the request.
+    message = "the worker gave this request up before its last token"
+    return _fail(
+        stream, Failure(ErrorCode.WORKER_LOST, message, retryable=True, retry_after_ms=1000)
+    )
 
 
 def _failure(event: AttemptFailed | WriterLost | RouterLost) -> Failure:

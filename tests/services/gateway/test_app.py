@@ -5,11 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
+import pytest
 
-from common.domain.errors import ErrorCode
+from common.domain.errors import ErrorCode, ProtocolError
 from common.domain.finish import FinishReason
 from common.domain.ids import Incarnation, ProcessId, ProcessName
-from common.domain.peer import Role
+from common.domain.peer import PeerRef, Role
 from common.wire.messages import Message
 from common.wire.messages.cluster import ClusterView, Hello, Pulse
 from common.wire.messages.submit import Failed, Placed, Submit
@@ -239,3 +240,23 @@ async def test_the_whole_service_on_real_sockets(tmp_path: Path) -> None:
     finally:
         await service.stop()
         router.close()
+
+
+def test_an_address_that_cannot_be_dialled_costs_the_stream_not_the_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def play(app: GatewayApp, cluster: FakeCluster) -> None:
+        def refuse(ref: PeerRef, now: float) -> bool:
+            raise ProtocolError(f"cannot dial {ref.address}")
+
+        monkeypatch.setattr(app._writers, "watch", refuse)
+        submit(app)
+        asked = await cluster.submits.get()
+        cluster.place(asked)
+        await asyncio.sleep(1)
+        monkeypatch.undo()
+        # The router's link outlives its mistake: the next request is served.
+        _, again = await started(app, cluster)
+        assert again.key != asked.key
+
+    played(play)

@@ -255,10 +255,13 @@ def test_a_client_that_leaves_cancels_the_attempt(state: StreamState) -> None:
     assert record.state is S.CANCELLED
 
 
-def test_finished_before_the_last_token_is_a_broken_stream() -> None:
+def test_a_writer_that_gives_up_early_fails_the_stream_and_it_may_be_tried_again() -> None:
     record = in_state(S.STREAMING)
     feed(record, WriterDone(Ledger()))
     assert record.state is S.FAILED
+    assert record.failure is not None
+    assert record.failure.code is ErrorCode.WORKER_LOST
+    assert record.failure.retryable
 
 
 def test_the_story_is_bounded() -> None:

@@ -21,8 +21,6 @@ GATEWAY_SLEPT = frozenset(
         ErrorCode.WORKER_LOST,
         ErrorCode.ROUTER_LOST,
         ErrorCode.NO_WORKER,
-        # The router gave the silent gateway up and had its attempts cancelled: they end too early.
-        ErrorCode.INTERNAL,
     }
 )
 NOTICED_S = 4.0
