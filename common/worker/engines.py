@@ -1,6 +1,7 @@
 """Which runners there are. Lazy, so that a mock worker never imports torch."""
 
 import importlib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -23,6 +24,9 @@ class Loaded:
 
 
 def load_engine(settings: WorkerSettings) -> Loaded:
+    # Read once, when OpenMP is loaded. Its threads otherwise spin while they wait for each other,
+    # and on a host where the other roles run as well that takes the core they are waiting for.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     module, name = ENGINES[settings.engine].split(":")
     load: Callable[[WorkerSettings], Loaded] = getattr(importlib.import_module(module), name)
     return load(settings)

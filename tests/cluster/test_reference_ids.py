@@ -24,11 +24,11 @@ NEW_TOKENS = 64
 VOCAB = 49_152
 BLOCK = 32
 TOKEN_BYTES = 30 * 2 * 3 * 64 * 4
-AT_ONCE = 8
+AT_ONCE = 20
 
 
 def ask_all(live: Live, vocab: int, lengths: tuple[int, ...] = LENGTHS) -> dict[int, Json]:
-    """Every prompt, eight at a time; by prompt length."""
+    """Every prompt, many at a time; by prompt length."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         prompts = [token_prompt(length, vocab) for length in lengths]
         answers = pool.map(lambda prompt: live.complete(prompt, NEW_TOKENS), prompts)
