@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(150)]
 COMPLETIONS = "/v1/completions"
 VOCAB = 49_152
 BLOCK = 16
+SEEDED = 30
 SENTENCE = "The weather in Paris is"
 CUT = "\N{REPLACEMENT CHARACTER}"
 
@@ -65,25 +66,33 @@ def sampled(live: Live, prompt: list[int], tokens: int, **fields: object) -> tup
     return answer["choices"][0]["token_ids"], answer["streams"][0]["ledger"]["preemptions"]
 
 
-@pytest.mark.parametrize("neighbours", [1, 7])
-def test_a_seeded_request_gives_the_same_ids_beside_unseeded_ones_and_when_preempted(
-    real: Live, neighbours: int
-) -> None:
+@pytest.fixture(scope="module")
+def story(real: Live) -> list[int]:
+    """30 ids: two blocks."""
     text = "Once upon a time, in a small village by the sea, there lived an old man who had " * 2
-    prompt = real.post("/tokenize", {"prompt": text})["tokens"][:30]
-    alone, _ = sampled(real, prompt, 22, seed=42)
+    ids: list[int] = real.post("/tokenize", {"prompt": text})["tokens"]
+    return ids[:30]
+
+
+@pytest.fixture(scope="module")
+def alone(real: Live, story: list[int]) -> list[int]:
+    return sampled(real, story, SEEDED, seed=42)[0]
+
+
+@pytest.mark.parametrize(("neighbours", "tokens"), [(1, 30), (7, 44)])
+def test_a_seeded_request_gives_the_same_ids_beside_unseeded_ones_and_when_preempted(
+    real: Live, story: list[int], alone: list[int], neighbours: int, tokens: int
+) -> None:
     with ThreadPoolExecutor(neighbours) as pool:
         others = [
-            pool.submit(sampled, real, token_prompt(30, VOCAB, seed=i), 34)
+            pool.submit(sampled, real, token_prompt(30, VOCAB, seed=i), tokens)
             for i in range(neighbours)
         ]
-        wait_until(
-            lambda: real.status("decode-0")["running"] == neighbours, 20, "neighbours that run"
-        )
-        beside, preemptions = sampled(real, prompt, 22, seed=42)
-        assert all(len(other.result()[0]) == 34 for other in others)
+        wait_until(lambda: real.status("decode-0")["attempts"] == neighbours, 20, "neighbours")
+        beside, preemptions = sampled(real, story, SEEDED, seed=42)
+        assert all(len(other.result()[0]) == tokens for other in others)
     assert beside == alone
-    # All of them need four blocks in the end: seven fit.
+    # There are 28 blocks, and seven neighbours that need five each in the end.
     assert (preemptions > 0) == (neighbours == 7)
 
 
