@@ -12,6 +12,7 @@ import os
 from collections import deque
 from collections.abc import Callable
 
+import structlog
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
@@ -27,8 +28,10 @@ OUTBOX = HIGH_WATER // 2
 """Messages kept for a peer that is not there yet; with those of on_up they fit the socket."""
 DRAIN_AT_ONCE = 256
 REFUSED = b""
-"""In place of a message: yours was for an earlier life of mine."""
+"""In place of a message: yours was for an earlier life of mine, or made no sense, and then nothing
+more is heard over this connection."""
 CODEC = Codec(TAGS)
+log = structlog.get_logger()
 
 
 def _configure(socket: zmq.Socket[bytes]) -> None:
@@ -148,7 +151,7 @@ class ZmqLink:
             sender, receiver = open_envelope(frames[0])
             message = CODEC.decode(frames[1]) if frames[1] != REFUSED else None
         except ProtocolError as error:
-            self._port.note_bad_frame(self, error)
+            self._port.note_bad_frame(self._expect, error)
             self._lose()
             if not self._socket.closed:
                 self._socket.disconnect(self._address)
@@ -158,7 +161,7 @@ class ZmqLink:
             return
         if self._expect is None:
             self._answers = sender
-        elif sender != self._expect.incarnation:
+        elif message is None or sender != self._expect.incarnation:
             self._lose()
             return
         if message is not None:
@@ -287,14 +290,18 @@ class ZmqPort:
             self.reply([identity, seal(self._me.incarnation, sender), REFUSED])
 
     def _ban(self, identity: bytes, error: ProtocolError) -> None:
-        self.note_bad_frame(None, error)
-        self._replies.pop(identity, None)
+        link = self._replies.pop(identity, None)
+        self.note_bad_frame(link.peer if link else None, error)
         if len(self._banned) >= HIGH_WATER:
             self._banned.clear()
         self._banned.add(identity)
+        with contextlib.suppress(ProtocolError):
+            sender = parse_routing_id(identity).incarnation
+            self.reply([identity, seal(self._me.incarnation, sender), REFUSED])
 
-    def note_bad_frame(self, link: Link | None, error: ProtocolError) -> None:
+    def note_bad_frame(self, peer: ProcessId | None, error: ProtocolError) -> None:
         self.bad_frames += 1
+        log.warning("bad_frame_received", peer=str(peer), error=str(error))
 
     def reply(self, frames: list[bytes]) -> bool:
         if self._router.closed or self._drain is None:

@@ -108,6 +108,21 @@ async def test_a_bad_frame_costs_its_sender_the_connection_and_nobody_else_their
     assert server.bad_frames == 1
 
 
+async def test_a_sender_that_is_no_longer_heard_is_told(
+    make_port: Callable[[str, int], ZmqPort],
+) -> None:
+    server, client = make_port("server", 7), make_port("client", 8)
+    server.start(Recorder())
+    heard = Recorder()
+    client.start(heard)
+    link = client.connect(server.address, SERVER)
+    link.send(cancel(1))
+    await heard.until(lambda: heard.ups == 1)
+    link._socket.send_multipart([seal(Incarnation(8), SERVER.incarnation), BAD])  # type: ignore[attr-defined]
+    await heard.until(lambda: heard.downs == [link])
+    assert not link.send(cancel(2))
+
+
 async def test_a_stranger_without_a_proper_identity_is_not_heard(
     make_port: Callable[[str, int], ZmqPort],
 ) -> None:
