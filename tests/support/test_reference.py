@@ -7,8 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
+from common.checkpoint.prepared import prepare
+from tests.support.default_model import default_cache, default_model
+from tests.support.greedy import reference_of
+from tests.support.prompts import token_prompt
 from tests.support.reference import Reference
 from tests.support.tiny_models import VOCAB, tiny_llama, tiny_qwen3
 
@@ -65,3 +69,38 @@ def test_greedy_recomputes_what_it_appended(tmp_path: Path) -> None:
     output = reference.greedy_token_by_token(prompt, 6)
     best = reference.logits(prompt + output)[len(prompt) - 1 : -1].argmax(dim=1)
     assert best.tolist() == output
+
+
+@pytest.mark.cluster
+def test_the_default_models_logits_are_those_of_transformers() -> None:
+    """The same tensors in both, built from the checkpoint's own numbers."""
+    path, cache = default_model(), default_cache()
+    prepared = prepare(path, "fp32", cache)
+    config = prepared.config
+    model = LlamaForCausalLM(
+        LlamaConfig(
+            hidden_size=config.hidden,
+            intermediate_size=config.intermediate,
+            num_hidden_layers=config.layers,
+            num_attention_heads=config.heads,
+            num_key_value_heads=config.kv_heads,
+            head_dim=config.head_dim,
+            vocab_size=config.vocab,
+            rms_norm_eps=config.rms_norm_eps,
+            rope_parameters={"rope_type": "default", "rope_theta": config.rope_theta},
+            max_position_embeddings=config.context_tokens,
+            tie_word_embeddings=config.tied_embeddings,
+            attn_implementation="eager",
+        )
+    )
+    tensors = {name: torch.tensor(array) for name, array in prepared.weights.items()}
+    missing, unexpected = model.load_state_dict(tensors, strict=False)
+    assert set(missing) <= {"lm_head.weight"}
+    assert not unexpected
+    model.tie_weights()
+    prompt = token_prompt(200, config.vocab)
+    ids = torch.tensor([prompt])
+    with torch.inference_mode():
+        expected = model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits[0]
+    got = reference_of(path, cache).logits(prompt)
+    assert (got - expected).abs().max() < 1e-3
