@@ -8,8 +8,8 @@ TOPOLOGY ?= 1p1d
 MODEL    ?=
 PORT     ?= 8000
 TORCH    := torch==2.13.0
-# Where torch comes from, if not from pip's own index. CPU wheels:
-#   make setup TORCH_INDEX=https://download.pytorch.org/whl/cpu
+# Where torch comes from, if not from pip's own index: the address that PyTorch's installation page
+# gives for a CPU or a CUDA build.
 TORCH_INDEX ?=
 LOCAL    := $(BIN)/python -m deploy.local
 NOT_UNIT := cluster or sim or gpu or slow
@@ -34,7 +34,7 @@ $(STAMP): pyproject.toml
 	  echo "$(PYTHON) cannot make a virtual environment. On Debian: apt-get install python3-venv"; exit 1; }
 	@$(BIN)/python -c 'import importlib.metadata as m; m.version("torch")' 2>/dev/null || \
 	  echo "Downloading torch: about 250 MB as a CPU wheel; several times that with CUDA, which plain PyPI" \
-	       "gives to x86 Linux (set TORCH_INDEX=https://download.pytorch.org/whl/cpu to avoid it)"
+	       "gives to x86 Linux (TORCH_INDEX names another index, see README.md)"
 	@echo "Installing into $(VENV); the other packages are about 150 MB when nothing is cached"
 	$(BIN)/python -m pip install --quiet $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) $(TORCH)
 	$(BIN)/python -m pip install --quiet -e '.[engine,dev]'

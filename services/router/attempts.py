@@ -267,14 +267,14 @@ class Attempts:
 
     def _assign(self, record: Record, placement: Placement, queue_ms: float, now: float) -> None:
         members = self._fleet.members
-        helper = members.get(placement.prefill) if placement.prefill is not None else None
+        member = members.get(placement.prefill) if placement.prefill is not None else None
         self._fleet.book.place(record.submit.key, placement, now)
         # The worker counts the deadline from now on: what was spent waiting is gone.
         submit = record.submit
         if record.deadline_at is not None:
             left_ms = max(1, int((record.deadline_at - now) * 1000))
             submit = replace(submit, deadline_ms=left_ms)
-        prefill = helper.ref if helper is not None else None
+        prefill = member.ref if member is not None else None
         assign = Assign(submit, record.gateway, prefill, queue_ms)
         if not self._fleet.send(placement.writer, assign):
             self._advance(record.submit.key, WriterBusy())
@@ -282,8 +282,8 @@ class Attempts:
     def _announce(self, record: Record, placement: Placement) -> None:
         writer = self._fleet.members.get(placement.writer)
         if writer is not None:
-            helper = placement.prefill.name if placement.prefill is not None else ""
-            self._fleet.reply(record.gateway.id, Placed(record.submit.key, writer.ref, helper))
+            prefill = placement.prefill.name if placement.prefill is not None else ""
+            self._fleet.reply(record.gateway.id, Placed(record.submit.key, writer.ref, prefill))
 
 
 def _event(record: Record, message: FromWriter) -> Event:

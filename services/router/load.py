@@ -107,10 +107,10 @@ class LoadBook:
         shares = self._shares.get(key)
         if not shares:
             return
-        writer, helpers = shares[0], shares[1:]
+        writer, prefills = shares[0], shares[1:]
         self._add(_Share(writer.worker, writer.pending_tokens, 0, 0, 0), -1)
         writer.pending_tokens = 0
-        for share in helpers:
+        for share in prefills:
             self._free(share, now)
         self._shares[key] = [writer]
 

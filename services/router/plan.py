@@ -73,10 +73,10 @@ def plan(need: Need, cluster: Cluster, policy: Policy, rules: PlanRules) -> Outc
     if not writers:
         return Wait()
     writer = policy.choose(Stage.DECODE, need, writers)
-    helpers = [c for c in cluster.prefill if _fits(c, need.prompt_blocks)]
-    if not helpers or _computes_itself(writer, helpers, need, rules):
+    prefills = [c for c in cluster.prefill if _fits(c, need.prompt_blocks)]
+    if not prefills or _computes_itself(writer, prefills, need, rules):
         return _placement(need, writer, None)
-    able = [c for c in helpers if _has_room(c, need, need.prompt_blocks, rules)]
+    able = [c for c in prefills if _has_room(c, need, need.prompt_blocks, rules)]
     if not able:
         return Wait()
     return _placement(need, writer, policy.choose(Stage.PREFILL, need, able))
@@ -105,9 +105,9 @@ def _new_blocks(candidate: Candidate, need: Need, blocks: int) -> int:
 
 
 def _computes_itself(
-    writer: Candidate, helpers: Iterable[Candidate], need: Need, rules: PlanRules
+    writer: Candidate, prefills: Iterable[Candidate], need: Need, rules: PlanRules
 ) -> bool:
-    closest = max(c.device_units for c in helpers)
+    closest = max(c.device_units for c in prefills)
     left = need.prompt_tokens - writer.device_units * UNIT_TOKENS
     return writer.device_units > closest and left <= rules.local_prefill_tokens
 
