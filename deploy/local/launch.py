@@ -3,8 +3,10 @@
 import os
 import signal
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from deploy.local.errors import DeployError
 from deploy.local.folders import Folders
@@ -44,12 +46,25 @@ def launch(folders: Folders, lock: RunLock, plan: RunPlan, say: Say) -> ClusterS
     write_run_plan(folders.plan, plan)
     supervisor = _spawn_supervisor(folders, lock)
     lock.release()
+    with _noted_interrupt() as interrupted:
+        state = _until_ready(folders, supervisor, say, interrupted)
+        if state is None:
+            say("Interrupted: stopping what was started")
+            shut_down(folders)
+            raise KeyboardInterrupt
+    return state
+
+
+@contextmanager
+def _noted_interrupt() -> Iterator[threading.Event]:
+    """Set by Ctrl-C instead of an exception at any line: one that comes while a file is being parsed
+    may be lost in the parser."""
+    noted = threading.Event()
+    before = signal.signal(signal.SIGINT, lambda number, frame: noted.set())
     try:
-        return _until_ready(folders, supervisor, say)
-    except KeyboardInterrupt:
-        say("Interrupted: stopping what was started")
-        shut_down(folders)
-        raise
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _spawn_supervisor(folders: Folders, lock: RunLock) -> Identity:
@@ -76,9 +91,14 @@ def _spawn_supervisor(folders: Folders, lock: RunLock) -> Identity:
     return supervisor
 
 
-def _until_ready(folders: Folders, supervisor: Identity, say: Say) -> ClusterState:
+def _until_ready(
+    folders: Folders, supervisor: Identity, say: Say, interrupted: threading.Event
+) -> ClusterState | None:
+    """None: interrupted."""
     shown: set[str] = set()
     while is_alive(supervisor):
+        if interrupted.is_set():
+            return None
         state = read_state(folders.state)
         if state is not None and state.supervisor == supervisor:
             for process in state.processes:
