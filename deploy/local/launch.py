@@ -57,8 +57,8 @@ def launch(folders: Folders, lock: RunLock, plan: RunPlan, say: Say) -> ClusterS
 
 @contextmanager
 def _noted_interrupt() -> Iterator[threading.Event]:
-    """Set by Ctrl-C instead of an exception at any line: one that comes while a file is being parsed
-    may be lost in the parser."""
+    """Set by Ctrl-C instead of an exception at any line: one that comes while a file is being
+    parsed may be lost in the parser."""
     noted = threading.Event()
     before = signal.signal(signal.SIGINT, lambda number, frame: noted.set())
     try:
