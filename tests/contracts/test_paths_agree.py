@@ -56,10 +56,20 @@ def assert_like_whole(lengths: tuple[int, ...], answers: list[list[int]]) -> Non
     assert disagreements(reference, prompts, wanted, answers) == {}
 
 
-@pytest.mark.parametrize("chunk", [16, 64, 512])
-def test_chunked_prompts_give_the_same_ids(chunk: int) -> None:
-    # Every step reads all weights, so sixteen rows a step are tried on short prompts.
-    lengths = LENGTHS if chunk >= 64 else tuple(n for n in LENGTHS if n <= 129)
+SHORT = tuple(length for length in LENGTHS if length <= 129)
+
+
+@pytest.mark.parametrize(
+    ("chunk", "lengths"),
+    [
+        (512, LENGTHS),
+        (64, LENGTHS),
+        # Every step reads all weights: sixteen rows a step of every prompt take a minute.
+        (16, SHORT),
+        pytest.param(16, LENGTHS, marks=pytest.mark.slow),
+    ],
+)
+def test_chunked_prompts_give_the_same_ids(chunk: int, lengths: tuple[int, ...]) -> None:
     bench = bench_of(step_tokens=chunk)
     assert_like_whole(lengths, served(bench, lengths))
     longest = max(lengths)
@@ -75,11 +85,19 @@ def test_a_warm_prefix_gives_the_same_ids() -> None:
         assert ledger.prefill_computed_tokens == length - ledger.cached_device_tokens
 
 
-def test_preempted_sequences_give_the_same_ids() -> None:
-    lengths = tuple(length for length in LENGTHS if 28 <= length <= 129)
-    # Every answer needs a block more than its prompt, and there is room for few of them.
-    bench = bench_of(slots=sum(-(-length // 32) for length in lengths) + 4)
-    answers = served(bench, lengths, tokens=33)
+@pytest.mark.parametrize(
+    ("lengths", "slots", "tokens"),
+    [
+        # Every answer needs a block more than its prompt, and there is room for few of them.
+        (SHORT, sum(-(-length // 32) for length in SHORT) + 4, 33),
+        pytest.param(LENGTHS, 150, 100, marks=pytest.mark.slow),
+    ],
+)
+def test_preempted_sequences_give_the_same_ids(
+    lengths: tuple[int, ...], slots: int, tokens: int
+) -> None:
+    bench = bench_of(slots)
+    answers = served(bench, lengths, tokens=tokens)
     assert_like_whole(lengths, [ids[:NEW_TOKENS] for ids in answers])
     preempted = [bench.done(f"r{length}").ledger.preemptions for length in lengths]
     assert sum(preempted) > 0

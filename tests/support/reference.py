@@ -63,7 +63,8 @@ class Reference:
         """Everything is computed anew for each token."""
         tokens = list(prompt)
         for _ in range(count):
-            tokens.append(int(np.argmax(self.logits(tokens)[-1].numpy())))
+            last = self.logits(tokens, start=len(tokens) - 1)[-1]
+            tokens.append(int(np.argmax(last.numpy())))
         return tokens[len(prompt) :]
 
     def _attention(self, name: str, x: Tensor) -> Tensor:
