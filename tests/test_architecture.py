@@ -73,6 +73,13 @@ PURE = (
     "deploy/local/backoff.py",
     "deploy/local/preflight.py",
     "deploy/local/log_lines.py",
+    "services/router/feed.py",
+    "services/router/load.py",
+    "services/router/membership.py",
+    "services/router/queue.py",
+    "services/gateway/text_output.py",
+    "services/gateway/token_rows.py",
+    "services/gateway/cluster.py",
 )
 IMPURE = {"asyncio", "zmq", "torch", "time", "random", "logging", "structlog"}
 
