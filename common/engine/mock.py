@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from common.domain.block import LayoutTag
+from common.domain.errors import ServingError
 from common.domain.sampling import SamplingParams
 from common.engine.runner import Batch, Draw, Drawn
 
@@ -73,6 +74,8 @@ class MockRunner:
         self._pool = np.zeros((0, 2, block_tokens, KV_BYTES // 2), dtype=np.uint8)
 
     def bind(self, memory: memoryview, slots: int, slot_bytes: int) -> None:
+        if self._pool.size:
+            raise ServingError("the runner has a pool already")
         flat = np.frombuffer(memory, dtype=np.uint8).reshape(slots, slot_bytes)
         block = flat[:, : self.layout.block_bytes]
         self._pool = block.reshape(slots, 2, self.layout.block_tokens, KV_BYTES // 2)

@@ -81,7 +81,8 @@ class Runner(Protocol):
     def eos_token_ids(self) -> tuple[int, ...]: ...
 
     def bind(self, memory: memoryview, slots: int, slot_bytes: int) -> None:
-        """Use `memory` (slots * slot_bytes writable bytes) as the host face of the KV pool."""
+        """Use `memory` (slots * slot_bytes writable bytes) as the host face of the KV pool, for
+        good: a second engine on this runner would move the first one's pool away."""
 
     def step(self, batch: Batch) -> list[Drawn]:
         """Compute the batch, write its keys and values, return one token per draw."""

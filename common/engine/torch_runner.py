@@ -84,6 +84,8 @@ class TorchRunner:
         return self._weights_digest
 
     def bind(self, memory: memoryview, slots: int, slot_bytes: int) -> None:
+        if self._bound is not None:
+            raise ServingError("the runner has a pool already")
         host = host_face(self._layout, memory, slots, slot_bytes)
         self._bound = TorchPool.on(self._device, host)
 

@@ -20,8 +20,8 @@ AMPLE_SLOTS = 640
 """Room for all 40 prompts and their answers at once."""
 
 
-@cache
 def runner() -> TorchRunner:
+    """One for each engine: it is bound to that engine's pool. All map the same weights."""
     settings = RunnerSettings(block_tokens=32, threads=1)
     return TorchRunner.load(default_model(), default_cache(), settings)
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from common.domain.errors import ServingError
 from common.domain.sampling import SamplingParams
 from common.engine.mock import (
     EOS,
@@ -161,3 +162,9 @@ def test_time_is_spent_by_rows_of_each_kind() -> None:
     pool.step(prompt_of(12), 0, [0], greedy(1))
     pool.step([65], 12, [0], greedy(1), [1])
     assert pool.pauses == [(12, 0), (0, 1)]
+
+
+def test_a_second_engine_cannot_move_the_first_ones_pool() -> None:
+    pool = Pool()
+    with pytest.raises(ServingError, match="already"):
+        pool.runner.bind(memoryview(bytearray(pool.slot_bytes)), 1, pool.slot_bytes)

@@ -140,6 +140,11 @@ def test_a_runner_without_a_pool_says_so(folder: Path, tmp_path: Path) -> None:
         runner.copy_block(0, 1)
 
 
+def test_a_second_engine_cannot_move_the_first_ones_pool(bench: PagedBench) -> None:
+    with pytest.raises(ServingError, match="already"):
+        bench.runner.bind(memoryview(bench.memory), 1, bench.slot_bytes)
+
+
 def test_logits_carry_no_gradient_and_threads_are_set(bench: PagedBench) -> None:
     logits = bench.forward([(bench.sequence(32), tokens_of(4))])
     assert logits.is_inference()
