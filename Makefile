@@ -3,10 +3,14 @@
 PYTHON   ?= python3
 VENV     := .venv
 BIN      := $(VENV)/bin
-STAMP    := $(VENV)/.installed
+INSTALLED := $(VENV)/.installed
+STAMP    := $(VENV)/.ready
+NATIVE   := $(wildcard common/kernels/native/*) common/kernels/build.py
 TOPOLOGY ?= 1p1d
 MODEL    ?=
 PORT     ?= 8000
+# For the benchmarks and the profile: options of the program behind the target.
+ARGS     ?=
 TORCH    := torch==2.13.0
 # Where torch comes from, if not from pip's own index: the address that PyTorch's installation page
 # gives for a CPU or a CUDA build.
@@ -15,17 +19,24 @@ LOCAL    := $(BIN)/python -m deploy.local
 NOT_UNIT := cluster or sim or gpu or slow
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fmt lint check test test-full sim cluster gpu ci up down status logs demo trace docs size clean
+.PHONY: help setup fmt lint check test test-full sim cluster gpu ci up down status logs demo trace docs size clean \
+        bench-engine bench-peers profile
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## ?/  make \1\t/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## ?/  make \1\t/' | expand -t 22
 	@echo
 	@echo "  TOPOLOGY=$(TOPOLOGY)  PORT=$(PORT)  MODEL=$(if $(MODEL),$(MODEL),the default model)"
 	@echo "  topologies: $(basename $(notdir $(wildcard deploy/local/topologies/*.toml)))"
 
-setup: $(STAMP)  ## make .venv with everything in it (quick when it is up to date)
+setup: $(INSTALLED)  ## make .venv with everything in it (quick when it is up to date)
+	@$(BIN)/python -m common.kernels.build
+	@touch $(STAMP)
 
-$(STAMP): pyproject.toml
+$(STAMP): $(INSTALLED) $(NATIVE)
+	@$(BIN)/python -m common.kernels.build
+	@touch $@
+
+$(INSTALLED): pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { \
 	  echo "There is no $(PYTHON) here. Install Python 3.11 or newer, or name one: make setup PYTHON=/path"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -98,10 +109,21 @@ docs: $(STAMP)  ## write the generated pages again
 	$(BIN)/python -m docs.wire_page
 	$(BIN)/python -m docs.states_page
 
+bench-engine: $(STAMP)  ## speed of the engine beside the machine's floors: ARGS="--quick --threads 1"
+	@mkdir -p build
+	@$(BIN)/python -m common.engine.bench --model "$(MODEL)" --json build/bench-engine.json $(ARGS)
+
+bench-peers: $(STAMP)  ## other engines, interleaved with ours: ARGS="--venv llama=/path"
+	@mkdir -p build
+	@$(BIN)/python -m common.engine.bench.peers --model "$(MODEL)" --json build/bench-peers.json $(ARGS)
+
+profile: $(STAMP)  ## where a step of 32 streams goes: ARGS="--streams 8"
+	@$(BIN)/python -m common.engine.bench.profile --model "$(MODEL)" $(ARGS)
+
 size: $(STAMP)  ## lines by package, and what is largest
 	@$(BIN)/python -m tests.support.size_report
 
 clean:  ## remove caches, build output and the run folder (.venv and models stay)
 	@test ! -d .run || test ! -x $(BIN)/python || $(LOCAL) down
-	rm -rf .run build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .run build dist common/kernels/built $(STAMP) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find common services deploy loadtest tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -15,6 +15,7 @@ from common.checkpoint.errors import CheckpointError
 from common.checkpoint.gguf_file import GgufFile
 from common.checkpoint.hf_folder import HfFolder
 from common.checkpoint.safetensors_file import Float32Array
+from common.checkpoint.stored import StoredTensor
 from common.checkpoint.tokenizer_source import SpecialTokens
 
 _GGUF_MAGIC = b"GGUF"
@@ -31,6 +32,9 @@ class Checkpoint(Protocol):
 
     def tensor(self, name: str) -> Float32Array:
         """[out, in] for a matrix. Read-only where the file could be mapped."""
+
+    def stored(self, name: str) -> StoredTensor:
+        """The matrix `name` as the file holds it, or bfloat16 where no kernel could read that."""
 
     def tokenizer_json(self) -> str:
         """Source text that `tokenizers.Tokenizer.from_str` understands."""
@@ -56,3 +60,12 @@ def open_checkpoint(path: Path, cache: Path | None = None) -> Checkpoint:
     if magic != _GGUF_MAGIC:
         raise CheckpointError(f"{path} is neither a GGUF file nor a Hugging Face folder")
     return GgufFile(path, Digests(cache))
+
+
+def checkpoint_digest(path: Path, cache: Path) -> str:
+    """What `open_checkpoint(path).digest()` gives, without unpacking a GGUF file for it."""
+    if path.is_dir():
+        return HfFolder(path, Digests(cache)).digest()
+    if not path.exists():
+        raise CheckpointError(f"{path} does not exist")
+    return Digests(cache).of_file(path)

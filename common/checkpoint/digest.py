@@ -45,6 +45,11 @@ def hash_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def weights_digest(form: str, checkpoint: str, arithmetic: str) -> str:
+    """Of weights as an engine uses them: `form` is what they were made into, and its version."""
+    return hashlib.sha256(f"twinfleet {form}\0{checkpoint}\0{arithmetic}".encode()).hexdigest()
+
+
 def _remembered(record: Path, stamp: Sequence[str | int]) -> str | None:
     try:
         *known, digest = json.loads(record.read_bytes())

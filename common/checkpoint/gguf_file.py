@@ -12,16 +12,17 @@ from pathlib import Path
 
 import numpy as np
 from gguf import GGUFReader, GGUFValueType, ReaderTensor
-from gguf.quants import dequantize
 
 from common.checkpoint.config import ModelConfig
 from common.checkpoint.digest import Digests
 from common.checkpoint.errors import CheckpointError, naming
+from common.checkpoint.gguf_blocks import gguf_float32, gguf_shape, gguf_stored
 from common.checkpoint.gguf_config import gguf_config
 from common.checkpoint.gguf_tokenizer import gguf_tokenizer
 from common.checkpoint.metadata import Metadata
 from common.checkpoint.safetensors_file import Float32Array
-from common.checkpoint.tensor_shapes import Shape, check_shapes, tensor_shapes
+from common.checkpoint.stored import Array, StoredTensor, move_rows
+from common.checkpoint.tensor_shapes import check_shapes, tensor_shapes
 from common.checkpoint.tokenizer_source import SpecialTokens, TokenizerSource
 
 _WHOLE_MODEL = {
@@ -59,7 +60,7 @@ class GgufFile:
             self._tensors = {
                 hf_name(name): tensor for name, tensor in stored.items() if name != _DIVISORS
             }
-            check_shapes(self.config, {name: _shape(t) for name, t in self._tensors.items()})
+            check_shapes(self.config, {name: gguf_shape(t) for name, t in self._tensors.items()})
             if ignored := self._tensors.keys() - tensor_shapes(self.config).keys():
                 raise CheckpointError(f"tensor {min(ignored)} is more than {self.config.arch} uses")
 
@@ -68,14 +69,15 @@ class GgufFile:
 
     def tensor(self, name: str) -> Float32Array:
         with naming(self._path):
-            values = _float32(self._tensors[name])
-        if self.config.arch != "llama":
-            return values
-        if ".q_proj." in name:
-            return split_halves(values, self.config.heads)
-        if ".k_proj." in name:
-            return split_halves(values, self.config.kv_heads)
-        return values
+            values = gguf_float32(self._tensors[name])
+        heads = self._interleaved_heads(name)
+        return values if heads is None else split_halves(values, heads)
+
+    def stored(self, name: str) -> StoredTensor:
+        with naming(self._path):
+            stored = gguf_stored(self._tensors[name])
+        heads = self._interleaved_heads(name)
+        return stored if heads is None else move_rows(stored, lambda a: split_halves(a, heads))
 
     def tokenizer_json(self) -> str:
         return self._tokenizer.tokenizer_json
@@ -92,6 +94,14 @@ class GgufFile:
 
     def digest(self) -> str:
         return self._digests.of_file(self._path)
+
+    def _interleaved_heads(self, name: str) -> int | None:
+        """How many heads have their rows to be put back; None: the tensor is as we want it."""
+        if self.config.arch != "llama":
+            return None
+        if ".q_proj." in name:
+            return self.config.heads
+        return self.config.kv_heads if ".k_proj." in name else None
 
     @cached_property
     def _tokenizer(self) -> TokenizerSource:
@@ -122,7 +132,7 @@ def hf_name(name: str) -> str:
     return f"model.layers.{match[1]}.{_OF_LAYER[match[2]]}.{match[3]}"
 
 
-def split_halves(rows: Float32Array, heads: int) -> Float32Array:
+def split_halves(rows: Array, heads: int) -> Array:
     """[heads * dim, ...] with each head's rows 0, d/2, 1, d/2 + 1, ... -> 0, 1, ..., d - 1."""
     pairs = rows.reshape(heads, len(rows) // heads // 2, 2, *rows.shape[1:])
     return np.ascontiguousarray(pairs.swapaxes(1, 2)).reshape(rows.shape)
@@ -139,21 +149,7 @@ def _facts(stored: dict[str, ReaderTensor]) -> tuple[int, tuple[float, ...] | No
     """Vocabulary size and rope divisors, which stand in no key."""
     if "token_embd.weight" not in stored:
         raise CheckpointError("tensor token_embd.weight is missing")
-    vocab = _shape(stored["token_embd.weight"])[0]
+    vocab = gguf_shape(stored["token_embd.weight"])[0]
     if _DIVISORS not in stored:
         return vocab, None
-    return vocab, tuple(float(value) for value in _float32(stored[_DIVISORS]))
-
-
-def _shape(tensor: ReaderTensor) -> Shape:
-    return tuple(int(size) for size in reversed(tensor.shape))
-
-
-def _float32(tensor: ReaderTensor) -> Float32Array:
-    try:
-        values = dequantize(tensor.data, tensor.tensor_type)
-    except NotImplementedError as error:
-        raise CheckpointError(
-            f"tensor {tensor.name} is {tensor.tensor_type.name}, which cannot be read"
-        ) from error
-    return np.asarray(values, dtype=np.float32).reshape(_shape(tensor))
+    return vocab, tuple(float(value) for value in gguf_float32(stored[_DIVISORS]))

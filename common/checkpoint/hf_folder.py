@@ -9,12 +9,15 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
+
 from common.checkpoint.config import ModelConfig
 from common.checkpoint.digest import Digests
 from common.checkpoint.errors import CheckpointError, naming
 from common.checkpoint.hf_config import hf_config
 from common.checkpoint.metadata import Metadata
 from common.checkpoint.safetensors_file import Float32Array, SafetensorsFile
+from common.checkpoint.stored import Bf16, StoredTensor, round_bfloat16
 from common.checkpoint.tensor_shapes import check_shapes, tensor_shapes
 from common.checkpoint.tokenizer_source import SpecialTokens, TokenizerSource
 
@@ -38,6 +41,13 @@ class HfFolder:
 
     def tensor(self, name: str) -> Float32Array:
         return self._holders[name].tensor(name)
+
+    def stored(self, name: str) -> StoredTensor:
+        file = self._holders[name]
+        entry = file.entries[name]
+        if entry.dtype == "BF16":
+            return Bf16(np.frombuffer(file.raw(name), dtype="<u2").reshape(entry.shape))
+        return Bf16(round_bfloat16(file.tensor(name)))
 
     def is_float32(self) -> bool:
         """Whether every tensor can be used where it lies."""

@@ -6,18 +6,17 @@ of what it was made from and the arithmetic, so it can be stale only by being da
 is made again.
 """
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from common.checkpoint.checkpoint import Checkpoint, open_checkpoint
+from common.checkpoint.checkpoint import Checkpoint, checkpoint_digest, open_checkpoint
 from common.checkpoint.config import ModelConfig
-from common.checkpoint.digest import Digests
+from common.checkpoint.digest import Digests, weights_digest
 from common.checkpoint.errors import CheckpointError
-from common.checkpoint.file_lock import file_lock
 from common.checkpoint.hf_folder import HfFolder
+from common.checkpoint.made_once import made_once
 from common.checkpoint.prepared_file import read_prepared, write_prepared
 from common.checkpoint.safetensors_file import Float32Array
 
@@ -37,37 +36,18 @@ def prepare(path: Path, arithmetic: str, cache: Path) -> Prepared:
     """`path` is a GGUF file or a Hugging Face folder, `arithmetic` one of ARITHMETICS."""
     if arithmetic not in ARITHMETICS:
         raise CheckpointError(f"arithmetic {arithmetic!r} is not known: {', '.join(ARITHMETICS)}")
+    digest = weights_digest("weights 1", checkpoint_digest(path, cache), arithmetic)
     if path.is_dir():
         folder = HfFolder(path, Digests(cache))
-        digest = _weights_digest(folder.digest(), arithmetic)
         if folder.is_float32():
             return _mapped(folder, digest)
-    elif path.exists():
-        digest = _weights_digest(Digests(cache).of_file(path), arithmetic)
-    else:
-        raise CheckpointError(f"{path} does not exist")
-    return _cached(path, digest, cache)
 
-
-def _cached(path: Path, digest: str, cache: Path) -> Prepared:
-    place = cache / "prepared" / f"{digest}.safetensors"
-    if (prepared := _read(place, digest)) is not None:
-        return prepared
-    with file_lock(place.with_suffix(".lock")):
-        if (prepared := _read(place, digest)) is not None:
-            return prepared
+    def convert(place: Path) -> None:
         checkpoint = open_checkpoint(path, cache)
         write_prepared(place, checkpoint.config, checkpoint.tensor)
-        if (prepared := _read(place, digest)) is not None:
-            return prepared
-    raise CheckpointError(f"{place} cannot be read back after it was written: is the disk sound?")
 
-
-def _read(place: Path, digest: str) -> Prepared | None:
-    found = read_prepared(place)
-    if found is None:
-        return None
-    config, file = found
+    place = cache / "prepared" / f"{digest}.safetensors"
+    config, file = made_once(place, read_prepared, convert)
     weights = {name: file.tensor(name) for name in file.entries}
     return Prepared(config, MappingProxyType(weights), digest)
 
@@ -75,7 +55,3 @@ def _read(place: Path, digest: str) -> Prepared | None:
 def _mapped(folder: Checkpoint, digest: str) -> Prepared:
     weights = {name: folder.tensor(name) for name in folder.tensor_names()}
     return Prepared(folder.config, MappingProxyType(weights), digest)
-
-
-def _weights_digest(digest: str, arithmetic: str) -> str:
-    return hashlib.sha256(f"twinfleet weights 1\0{digest}\0{arithmetic}".encode()).hexdigest()

@@ -53,8 +53,7 @@ class SafetensorsFile:
             raise CheckpointError(
                 f"{self.path}: tensor {name} is {entry.dtype}, not a float we read"
             )
-        raw = self._bytes[entry.start : entry.end].view(np.ndarray)
-        stored = np.frombuffer(raw, dtype=_STORED_AS[entry.dtype]).reshape(entry.shape)
+        stored = np.frombuffer(self.raw(name), dtype=_STORED_AS[entry.dtype]).reshape(entry.shape)
         match entry.dtype:
             case "F32":
                 return np.require(cast(Float32Array, stored), requirements="A")
@@ -62,6 +61,11 @@ class SafetensorsFile:
                 return widen_bfloat16(stored)
             case _:
                 return cast(Float32Array, stored.astype(np.float32))
+
+    def raw(self, name: str) -> npt.NDArray[np.uint8]:
+        """The stored bytes [bytes] of any type: a read-only view of the file's pages."""
+        entry = self.entries[name]
+        return self._bytes[entry.start : entry.end].view(np.ndarray)
 
 
 def widen_bfloat16(bits: npt.NDArray[np.uint16]) -> Float32Array:

@@ -10,8 +10,10 @@ from typing import Literal
 
 Dtype = Literal["float32", "bfloat16", "float16", "uint8"]
 DTYPE_BYTES: dict[Dtype, int] = {"float32": 4, "bfloat16": 2, "float16": 2, "uint8": 1}
-Arrangement = Literal["LKHTD"]
-"""Axes from slowest to fastest: layer, key/value, head, token, dim. The canonical one."""
+Arrangement = Literal["LKHTD", "LKHTD-VT"]
+"""LKHTD, the canonical one, names the axes from slowest to fastest: layer, key/value, head, token,
+dim. LKHTD-VT is the same but for the values, which lie [dim, token] within a head: what a matrix
+unit wants, which sums over tokens there and over dims in the keys."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Sequence as Sequences
 
 import numpy as np
 
-from common.engine.runner import Batch, Draw
+from common.engine.runner import Batch, Draw, Int32Array, Int64Array
 from common.engine.sequence import Sequence
 
 
@@ -15,33 +15,46 @@ def build_batch(rows: Sequences[tuple[Sequence, int]]) -> tuple[Batch, list[tupl
     n choices draws all n when its prompt ends, because they share that row.
     """
     tokens: list[int] = []
-    positions: list[int] = []
+    firsts: list[int] = []
     starts = [0]
+    tables: list[Int32Array] = []
     wanted: list[int] = []
     draws: list[Draw] = []
     owners: list[tuple[Sequence, int]] = []
     for sequence, count in rows:
-        stop = sequence.computed + count
-        tokens += sequence.tokens(sequence.computed, stop)
-        positions += range(sequence.computed, stop)
+        first, remaining = sequence.computed, sequence.remaining
+        firsts.append(first)
+        tables.append(sequence.table_array())
+        if count == 1 == remaining:
+            tokens.append(sequence.newest)
+        else:
+            tokens += sequence.tokens(first, first + count)
         starts.append(len(tokens))
-        if stop < sequence.length:
+        if count < remaining:
             continue
         for choice in choices_to_draw(sequence):
-            draws.append(
-                Draw(len(wanted), sequence.params, choice, sequence.prompt, sequence.output)
-            )
+            draws.append(sequence.draw(len(wanted), choice))
             owners.append((sequence, choice))
         wanted.append(len(tokens) - 1)
+    bounds = np.array(starts, dtype=np.int32)
     batch = Batch(
-        tokens=np.asarray(tokens, dtype=np.int64),
-        positions=np.asarray(positions, dtype=np.int64),
-        starts=np.asarray(starts, dtype=np.int32),
-        tables=[sequence.table_array() for sequence, _ in rows],
-        rows=np.asarray(wanted, dtype=np.int64),
+        tokens=np.array(tokens, dtype=np.int64),
+        positions=_positions(firsts, bounds),
+        starts=bounds,
+        tables=tables,
+        rows=np.array(wanted, dtype=np.int64),
         draws=draws,
     )
     return batch, owners
+
+
+def _positions(firsts: list[int], starts: Int32Array) -> Int64Array:
+    """Of every row, counted up from the first of its sequence."""
+    positions = np.array(firsts, dtype=np.int64)
+    if starts[-1] == len(firsts):
+        return positions
+    shifts = np.repeat(positions - starts[:-1], np.diff(starts))
+    return np.arange(starts[-1], dtype=np.int64) + shifts
 
 
 def choices_to_draw(sequence: Sequence) -> Sequences[int]:

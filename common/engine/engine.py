@@ -44,10 +44,10 @@ from common.engine.prefix_cache import PrefixCache
 from common.engine.runner import Drawn, Runner
 from common.engine.scheduler import (
     Budget,
+    Scheduler,
     StepPlan,
     blocks_for,
     cacheable_names,
-    plan_step,
     reserve,
 )
 from common.engine.sequence import Event, Sequence, State
@@ -59,6 +59,12 @@ class EngineLimits:
     """Rows of one forward pass."""
     max_sequences: int = 64
     """Sequences that hold blocks at once."""
+    tpot_target_ms: float = 0.0
+    """Predicted time of a step with decodes that prompts may fill up; 0: that of the decodes and
+    of a 128-token chunk."""
+
+    def budget(self, block_tokens: int) -> Budget:
+        return Budget(self.step_tokens, block_tokens, self.tpot_target_ms * 1e-3)
 
 
 class Engine:
@@ -76,7 +82,7 @@ class Engine:
         self._limits = limits
         self._clock = clock
         self._block_tokens = runner.layout.block_tokens
-        self._budget = Budget(limits.step_tokens, self._block_tokens)
+        self._scheduler = Scheduler(limits.budget(self._block_tokens))
         # A sequence that has the whole pool to itself must end, not wait for one block more.
         self._context_tokens = min(runner.context_tokens, cache.slots * self._block_tokens)
         self._jobs: dict[AttemptKey, Job] = {}
@@ -184,7 +190,7 @@ class Engine:
     def step(self) -> list[EngineEvent]:
         """Compute one batch. Returns every event since the last call."""
         self._admit()
-        plan = plan_step(self._running, self._cache, self._budget)
+        plan = self._scheduler.plan(self._running, self._cache)
         for victim in plan.preempted:
             self._jobs[victim.key].ledger.preemptions += 1
         if plan.starved:
@@ -228,15 +234,15 @@ class Engine:
         batch, owners = build_batch(plan.rows)
         started = self._clock()
         drawn = self._runner.step(batch)
+        elapsed_s = self._clock() - started
         self.steps += 1
-        book_step(plan, self._jobs, (self._clock() - started) * 1e3)
+        book_step(plan, self._jobs, elapsed_s * 1e3)
+        self._scheduler.observe(plan, elapsed_s)
         for sequence, count in plan.rows:
             sequence.computed += count
             name_blocks(sequence, self._cache, self._block_tokens)
             self._export(sequence)
-        by_sequence: dict[int, list[Drawn]] = {}
-        for (sequence, _choice), token in zip(owners, drawn, strict=True):
-            by_sequence.setdefault(id(sequence), []).append(token)
+        by_sequence = _by_sequence(owners, drawn)
         for sequence, _count in plan.rows:
             tokens = by_sequence.get(id(sequence))
             if tokens is not None:
@@ -311,3 +317,11 @@ class Engine:
     def _flush_cache_events(self) -> None:
         changes, self._cache.events = self._cache.events, []
         self._events += cache_changes(changes)
+
+
+def _by_sequence(owners: list[tuple[Sequence, int]], drawn: list[Drawn]) -> dict[int, list[Drawn]]:
+    """The tokens of each sequence, by its id()."""
+    grouped: dict[int, list[Drawn]] = {}
+    for (sequence, _choice), token in zip(owners, drawn, strict=True):
+        grouped.setdefault(id(sequence), []).append(token)
+    return grouped

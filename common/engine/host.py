@@ -41,7 +41,8 @@ class EngineHost(Protocol):
 
 
 def load_of(engine: Engine) -> Load:
-    now = engine.occupancy()
+    """As of the end of its last step."""
+    now = engine.integral.current
     return Load(
         running=engine.running,
         waiting=engine.waiting,

@@ -11,9 +11,9 @@ from common.kv.hashing import UNIT_TOKENS, extend_chain
 
 def name_blocks(sequence: Sequence, cache: PrefixCache, block_tokens: int) -> None:
     """Publish every newly filled block, extending the hash chain over generated tokens."""
-    if not sequence.root:
-        return
     whole = sequence.computed // block_tokens
+    if whole <= sequence.named or not sequence.root:
+        return
     per_block = block_tokens // UNIT_TOKENS
     known, wanted = len(sequence.units), whole * per_block
     if wanted > known:
@@ -23,7 +23,7 @@ def name_blocks(sequence: Sequence, cache: PrefixCache, block_tokens: int) -> No
         first = block * per_block
         units = tuple(sequence.units[first : first + per_block])
         cache.name(sequence.table[block], _parent(sequence, first), units)
-    sequence.named = max(sequence.named, whole)
+    sequence.named = whole
 
 
 def _parent(sequence: Sequence, unit: int) -> UnitHash:

@@ -22,13 +22,14 @@ class Occupancy:
 
 def occupancy(sequences: Iterable[Sequence], blocks_used: int, block_tokens: int) -> Occupancy:
     """A block shared by several sequences counts once: only tails and reserves are per sequence."""
-    empty = tail_waste = 0
+    held = filled = computed = 0
     for sequence in sequences:
-        filled = -(-sequence.computed // block_tokens)
-        empty += len(sequence.table) - filled
-        tail_waste += -sequence.computed % block_tokens
-    live = (blocks_used - empty) * block_tokens - tail_waste
-    return Occupancy(blocks_used, empty, live)
+        held += len(sequence.table)
+        filled += -(-sequence.computed // block_tokens)
+        computed += sequence.computed
+    empty = held - filled
+    tail_waste = filled * block_tokens - computed
+    return Occupancy(blocks_used, empty, (blocks_used - empty) * block_tokens - tail_waste)
 
 
 class OccupancyIntegral:
@@ -52,6 +53,11 @@ class OccupancyIntegral:
         self.empty += elapsed * self._current.blocks_empty * self._block_tokens
         self.live += elapsed * self._current.tokens_live
         self._current, self._since = current, now
+
+    @property
+    def current(self) -> Occupancy:
+        """What was observed last."""
+        return self._current
 
     @property
     def waste(self) -> float:

@@ -1,20 +1,22 @@
 """What a request's parameters do to a row of logits before a token is chosen from it.
 
 The order is fixed by `SamplingParams`: bias, repetition, presence and frequency, ban of end tokens.
-Ids outside the vocabulary change nothing.
+Few ids are touched, so a sampler reads and writes those alone, wherever its logits are. Ids outside
+the vocabulary change nothing.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from common.domain.sampling import SamplingParams
 from common.engine.runner import Draw
 
 Int64Array = npt.NDArray[np.int64]
+Float32Array = npt.NDArray[np.float32]
+BoolArray = npt.NDArray[np.bool_]
 
 
 def changes_logits(draw: Draw) -> bool:
@@ -28,51 +30,69 @@ def changes_logits(draw: Draw) -> bool:
     )
 
 
-def adjust(row: Tensor, draw: Draw, eos_token_ids: Sequence[int]) -> None:
-    """Change one row [vocab] in place."""
+@dataclass(frozen=True, slots=True)
+class Adjustment:
+    ids: Int64Array
+    """Those that are touched, rising, each once. The other arrays tell about each of them."""
+    params: SamplingParams
+    seen: BoolArray
+    """In the prompt or the output, where repetition is penalised."""
+    counts: Int64Array
+    """In the output, where that is penalised."""
+    banned: BoolArray
+
+    def apply(self, logits: Float32Array) -> Float32Array:
+        """`logits` are those of `ids`; returns what they become."""
+        params = self.params
+        logits = logits.copy()
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._add_bias(logits)
+            penalty = params.repetition_penalty
+            # Every id seen becomes less likely, whatever the sign of its logit.
+            repeated = np.where(logits > 0, logits / penalty, logits * penalty)
+            logits = np.where(self.seen, repeated, logits)
+            of_output = params.presence_penalty + params.frequency_penalty * self.counts
+            logits -= np.where(self.counts > 0, of_output, 0.0).astype(np.float32)
+        logits[self.banned] = -np.inf
+        return logits
+
+    def _add_bias(self, logits: Float32Array) -> None:
+        """One after another, should an id have several."""
+        for token, bias in self.params.logit_bias:
+            place = np.searchsorted(self.ids, token)
+            if place < len(self.ids) and self.ids[place] == token:
+                logits[place] += np.float32(bias)
+
+
+def adjustment(draw: Draw, vocab: int, eos_token_ids: Sequence[int]) -> Adjustment:
     params = draw.params
-    _add_bias(row, params)
-    _penalize_repetition(row, draw)
-    _penalize_output(row, draw)
+    biased = _known([token for token, _ in params.logit_bias], vocab)
+    output = _known(draw.output, vocab)
+    seen, counted, banned = output[:0], output[:0], output[:0]
+    if params.repetition_penalty != 1.0:
+        seen = np.concatenate((_known(draw.prompt, vocab), output))
+    if params.presence_penalty != 0.0 or params.frequency_penalty != 0.0:
+        counted = output
     if len(draw.output) < params.min_tokens:
-        _ban(row, (*eos_token_ids, *params.stop_token_ids))
+        banned = _known((*eos_token_ids, *params.stop_token_ids), vocab)
+    touched = np.concatenate((biased, seen, counted, banned))
+    ids = np.flatnonzero(_among(touched, vocab))
+    return Adjustment(
+        ids,
+        params,
+        seen=_among(seen, vocab)[ids],
+        counts=np.bincount(counted, minlength=vocab)[ids],
+        banned=_among(banned, vocab)[ids],
+    )
 
 
-def _add_bias(row: Tensor, params: SamplingParams) -> None:
-    known = [(token, bias) for token, bias in params.logit_bias if 0 <= token < len(row)]
-    if known:
-        ids, biases = zip(*known, strict=True)
-        index = torch.tensor(ids, device=row.device)
-        row.index_add_(0, index, torch.tensor(biases, dtype=row.dtype, device=row.device))
+def _known(tokens: Sequence[int], vocab: int) -> Int64Array:
+    ids = np.asarray(tokens, dtype=np.int64)
+    return ids[(ids >= 0) & (ids < vocab)]
 
 
-def _penalize_repetition(row: Tensor, draw: Draw) -> None:
-    """Every id seen, in the prompt too, becomes less likely whatever the sign of its logit."""
-    penalty = draw.params.repetition_penalty
-    if penalty == 1.0:
-        return
-    seen = _known(np.union1d(_ids(draw.prompt), _ids(draw.output)), row)
-    logits = row[seen]
-    row[seen] = torch.where(logits > 0, logits / penalty, logits * penalty)
-
-
-def _penalize_output(row: Tensor, draw: Draw) -> None:
-    presence, frequency = draw.params.presence_penalty, draw.params.frequency_penalty
-    if not draw.output or (presence == 0.0 and frequency == 0.0):
-        return
-    output = _ids(draw.output)
-    ids, counts = np.unique(output[(output >= 0) & (output < len(row))], return_counts=True)
-    penalty = torch.tensor(presence + frequency * counts, dtype=row.dtype, device=row.device)
-    row[_known(ids, row)] -= penalty
-
-
-def _ban(row: Tensor, tokens: Sequence[int]) -> None:
-    row[_known(_ids(tokens), row)] = -torch.inf
-
-
-def _ids(tokens: Sequence[int]) -> Int64Array:
-    return np.asarray(tokens, dtype=np.int64)
-
-
-def _known(ids: Int64Array, row: Tensor) -> Tensor:
-    return torch.tensor(ids[(ids >= 0) & (ids < len(row))], device=row.device)
+def _among(tokens: Int64Array, vocab: int) -> BoolArray:
+    """[vocab]"""
+    marks = np.zeros(vocab, dtype=np.bool_)
+    marks[tokens] = True
+    return marks

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from common.domain.sampling import SamplingParams
-from common.engine.penalties import adjust, changes_logits
+from common.engine.penalties import adjustment, changes_logits
 from common.engine.philox import uniform
 from common.engine.runner import Draw, Drawn
 
@@ -113,7 +113,8 @@ class Sampler:
     def _choose(self, scores: Tensor, draws: Sequence[Draw]) -> list[int]:
         """`scores` has a row of its own for each draw, and is changed."""
         for row, draw in zip(scores, draws, strict=True):
-            adjust(row, draw, self._eos_token_ids)
+            if changes_logits(draw):
+                self._adjust(row, draw)
         greedy = [i for i, draw in enumerate(draws) if draw.params.temperature == 0]
         sampled = [i for i, draw in enumerate(draws) if draw.params.temperature > 0]
         tokens = [0] * len(draws)
@@ -124,6 +125,12 @@ class Sampler:
             for i, token in zip(sampled, chosen, strict=True):
                 tokens[i] = token
         return tokens
+
+    def _adjust(self, row: Tensor, draw: Draw) -> None:
+        change = adjustment(draw, len(row), self._eos_token_ids)
+        ids = torch.from_numpy(change.ids).to(row.device)
+        changed = change.apply(row[ids].cpu().numpy())
+        row[ids] = torch.from_numpy(changed).to(row.device)
 
     def _sample(self, scores: Tensor, draws: Sequence[Draw]) -> list[int]:
         temperatures = scores.new_tensor(

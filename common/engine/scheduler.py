@@ -1,10 +1,12 @@
 """Which tokens the next step computes.
 
 Decodes come first, one token each, because a stream that runs must not wait for somebody else's
-prompt; what is left of the token budget goes to prompts in order of arrival, in chunks
-(Sarathi-Serve's stall-free schedule). When a decode finds no block, the youngest running sequence
-gives up its own and is computed again later. Pure: given sequences, blocks and a budget it returns
-the plan, having taken the blocks the plan needs.
+prompt; where not all fit they take turns. Prompts follow in order of arrival, in chunks
+(Sarathi-Serve's stall-free schedule): without decodes as many tokens as a step has, beside decodes
+as many as the step's predicted time allows, and never none. When a decode finds no block, the
+youngest running sequence gives up its own and is computed again later. Pure: given sequences,
+blocks, a budget and the durations of earlier steps it returns the plan, having taken the blocks the
+plan needs.
 """
 
 from collections.abc import Sequence as Sequences
@@ -13,7 +15,15 @@ from dataclasses import dataclass, field
 from common.domain.ids import UnitHash
 from common.engine.prefix_cache import PrefixCache
 from common.engine.sequence import Event, Sequence, State
+from common.engine.step_cost import StepCost, StepShape
 from common.kv.hashing import block_names
+
+Place = tuple[int, int]
+"""Arrival and choice: the order of sequences."""
+NOBODY: Place = (-1, -1)
+"""Before everybody's place."""
+FLOOR_TOKENS = 16
+"""The smallest block: what prompts advance by in every step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,41 +33,120 @@ class Budget:
     step_tokens: int
     """Rows of one forward pass, decodes included."""
     block_tokens: int
+    tpot_target_s: float = 0.0
+    """Predicted time of a step with decodes and prompts; 0: see StepCost.chunk_tokens."""
+
+    @property
+    def prompt_rows(self) -> int:
+        """Rows that decodes leave to prompts however many there are."""
+        return min(FLOOR_TOKENS, self.step_tokens // 2)
 
 
 @dataclass(slots=True)
 class StepPlan:
-    """`rows`: how many tokens of which sequence, decodes first. `starved`: a sequence found no
-    block and nobody was left to preempt, so reservations should be revoked."""
+    """`rows`: how many tokens of which sequence, decodes first, and `shape` their cost's measure.
+    `starved`: a sequence found no block and nobody was left to preempt, so reservations should be
+    revoked. `turn`: whose turn was the last when not all decodes fitted."""
 
     rows: list[tuple[Sequence, int]] = field(default_factory=list)
     preempted: list[Sequence] = field(default_factory=list)
     starved: bool = False
+    shape: StepShape = field(default_factory=StepShape)
+    turn: Place = NOBODY
 
 
-def plan_step(running: Sequences[Sequence], cache: PrefixCache, budget: Budget) -> StepPlan:
+class Scheduler:
+    """What one step leaves to the next: what steps cost, and whose turn it was."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._cost = StepCost()
+        self._turn = NOBODY
+
+    def plan(self, running: Sequences[Sequence], cache: PrefixCache) -> StepPlan:
+        plan = plan_step(running, cache, self._budget, self._cost, self._turn)
+        self._turn = plan.turn
+        return plan
+
+    def observe(self, plan: StepPlan, seconds: float) -> None:
+        """The plan was computed, and took so long."""
+        self._cost.observe(plan.shape, seconds)
+
+
+def plan_step(
+    running: Sequences[Sequence],
+    cache: PrefixCache,
+    budget: Budget,
+    cost: StepCost,
+    turn: Place = NOBODY,
+) -> StepPlan:
     """`running` holds RUNNING and PREEMPTED sequences in order of arrival, so that whoever is
-    preempted for one of them comes after it and is not in the plan yet."""
-    plan = StepPlan()
-    left = budget.step_tokens
-    for sequence in running:
-        if left == 0:
-            return plan
-        decodes = sequence.state is State.RUNNING and sequence.remaining == 1
-        if decodes and _make_room(sequence, running, cache, budget, plan):
-            plan.rows.append((sequence, 1))
-            left -= 1
+    preempted for one of them comes after it and is not in the plan yet. `turn` comes from the plan
+    before."""
+    plan = StepPlan(turn=turn)
+    _plan_decodes(running, cache, budget, plan)
     if not plan.preempted:
         # Resuming while others are thrown out would only trade places with them.
         _resume(running, cache, budget)
-    for sequence in running:
-        if left == 0:
-            break
-        if sequence.state is State.RUNNING and sequence.remaining > 1:
-            count = min(sequence.remaining, left)
-            plan.rows.append((sequence, count))
-            left -= count
+    _plan_prompts(running, budget, cost, plan)
     return plan
+
+
+def _plan_decodes(
+    running: Sequences[Sequence], cache: PrefixCache, budget: Budget, plan: StepPlan
+) -> None:
+    decodes = [seq for seq in running if seq.state is State.RUNNING and seq.remaining == 1]
+    prompts = any(seq.state is State.RUNNING and seq.remaining > 1 for seq in running)
+    room = budget.step_tokens - (budget.prompt_rows if prompts else 0)
+    if len(decodes) > room:
+        later = [seq for seq in decodes if _place(seq) > plan.turn]
+        decodes = (later + decodes[: len(decodes) - len(later)])[:room]
+        plan.turn = _place(decodes[-1])
+        decodes.sort(key=_place)
+    for sequence in decodes:
+        runs = sequence.state is State.RUNNING
+        if runs and _make_room(sequence, running, cache, budget, plan):
+            plan.rows.append((sequence, 1))
+    context = sum(sequence.length for sequence, _ in plan.rows)
+    plan.shape = StepShape(len(plan.rows), context)
+
+
+def _plan_prompts(
+    running: Sequences[Sequence], budget: Budget, cost: StepCost, plan: StepPlan
+) -> None:
+    left = budget.step_tokens - len(plan.rows)
+    for sequence in running:
+        if sequence.state is not State.RUNNING or sequence.remaining == 1:
+            continue
+        count = min(sequence.remaining, left)
+        if plan.shape.decode_rows:
+            count = _beside_decodes(sequence, count, budget, cost, plan.shape)
+        if count == 0:
+            return
+        plan.rows.append((sequence, count))
+        plan.shape = plan.shape.with_chunk(sequence.computed, count)
+        left -= count
+
+
+def _beside_decodes(
+    sequence: Sequence, count: int, budget: Budget, cost: StepCost, planned: StepShape
+) -> int:
+    """What of `count` tokens the step's time allows, cut where a block ends if one does. The first
+    chunk of a step has FLOOR_TOKENS whatever they cost, or a slow machine would never finish."""
+    in_time = cost.chunk_tokens(planned, sequence.computed, budget.tpot_target_s)
+    allowed = min(count, in_time)
+    if allowed == sequence.remaining:
+        return allowed
+    start = sequence.computed
+    for size in (budget.block_tokens, FLOOR_TOKENS):
+        whole = (start + allowed) // size * size - start
+        if whole > 0:
+            return whole
+    return 0 if planned.prefill_tokens else min(count, FLOOR_TOKENS - start % FLOOR_TOKENS)
+
+
+def _place(sequence: Sequence) -> Place:
+    return (sequence.arrival, sequence.choice)
 
 
 def blocks_for(tokens: int, block_tokens: int) -> int:
@@ -91,7 +180,7 @@ def _make_room(
 
 def _youngest(running: Sequences[Sequence]) -> Sequence | None:
     candidates = [seq for seq in running if seq.state is State.RUNNING]
-    return max(candidates, key=lambda seq: (seq.arrival, seq.choice), default=None)
+    return max(candidates, key=_place, default=None)
 
 
 def _alone(sequence: Sequence, running: Sequences[Sequence]) -> bool:

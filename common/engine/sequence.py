@@ -20,7 +20,7 @@ from common.domain.errors import InvalidTransition
 from common.domain.finish import FinishReason
 from common.domain.ids import AttemptKey, UnitHash
 from common.domain.sampling import SamplingParams
-from common.engine.runner import Int32Array
+from common.engine.runner import Draw, Int32Array
 
 
 class State(Enum):
@@ -77,6 +77,12 @@ class Sequence:
     state: State = State.WAITING
     finish: FinishReason | None = None
     story: deque[tuple[str, str]] = field(default_factory=lambda: deque(maxlen=STORY_LENGTH))
+    _array: Int32Array = field(init=False, default_factory=lambda: np.zeros(0, dtype=np.int32))
+    """`_array_of` as it was when it had so many blocks: a table grows or is replaced, no entry of
+    it ever changes."""
+    _array_of: list[int] | None = field(init=False, default=None)
+    _draw: Draw | None = field(init=False, default=None)
+    """The last one for this choice: of its fields only the row can change."""
 
     @property
     def length(self) -> int:
@@ -85,7 +91,7 @@ class Sequence:
     @property
     def remaining(self) -> int:
         """Tokens whose KV is still to be computed; 1 means decode."""
-        return self.length - self.computed
+        return len(self.prompt) + len(self.output) - self.computed
 
     @property
     def prompt_done(self) -> bool:
@@ -100,8 +106,25 @@ class Sequence:
             return self.output[start - border : stop - border]
         return self.prompt[start:] + self.output[: stop - border]
 
+    @property
+    def newest(self) -> int:
+        return self.output[-1] if self.output else self.prompt[-1]
+
     def table_array(self) -> Int32Array:
-        return np.asarray(self.table, dtype=np.int32)
+        """Shared by all steps between two changes of the table: not to be written."""
+        if self._array_of is not self.table or len(self._array) != len(self.table):
+            self._array_of = self.table
+            self._array = np.array(self.table, dtype=np.int32)
+        return self._array
+
+    def draw(self, row: int, choice: int) -> Draw:
+        """A draw from this row for one of the choices that the sequence speaks for."""
+        draw = self._draw
+        if draw is None or draw.row != row or draw.choice != choice:
+            draw = Draw(row, self.params, choice, self.prompt, self.output)
+            if choice == self.choice:
+                self._draw = draw
+        return draw
 
     def advance(self, event: Event) -> None:
         """Raises InvalidTransition with the story on an event that has no row."""

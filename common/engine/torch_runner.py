@@ -6,7 +6,6 @@ differently with the shape of a matrix product, so bits may.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -19,21 +18,12 @@ from common.domain.block import LayoutTag
 from common.domain.errors import ServingError
 from common.engine.heap import keep_freed_memory
 from common.engine.runner import Batch, Drawn, Int64Array
+from common.engine.runner_settings import RunnerSettings
 from common.engine.sampler import Sampler
 from common.engine.torch_pool import TorchPool, host_face
 from common.model.architecture import build_decoder
 from common.model.attention.paged import PagedAttention
 from common.model.weights import Weights
-
-
-@dataclass(frozen=True, slots=True)
-class RunnerSettings:
-    block_tokens: int = 32
-    threads: int = 1
-    """Of this process, for one operation."""
-    device: str = "cpu"
-    """As torch names it."""
-    arithmetic: str = "fp32"
 
 
 class TorchRunner:

@@ -11,10 +11,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from common.checkpoint.config import ModelConfig
+from common.checkpoint.rope import rope_frequencies
 from common.model.attention.heads import SelfAttention
 from common.model.attention.paged import PagedAttention
 from common.model.layers import RMSNorm
-from common.model.rope import Rotation, frequencies
+from common.model.rope import Rotation
 from common.model.weights import Weights
 
 AttentionOf = Callable[[ModelConfig, Weights, int], SelfAttention]
@@ -53,7 +54,8 @@ class Decoder:
         feed_forward: FeedForwardOf,
     ) -> None:
         self._embedding = weights.tensor("model.embed_tokens.weight")
-        self._frequencies = frequencies(config).to(self._embedding.device)
+        turns = torch.from_numpy(rope_frequencies(config))
+        self._frequencies = turns.to(self._embedding.device)
         self._layers = [
             DecoderLayer(config, weights, index, attention, feed_forward)
             for index in range(config.layers)

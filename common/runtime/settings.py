@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 ENV_PREFIX = "TWINFLEET_"
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["json", "console"]
+EngineName = Literal["auto", "native", "torch", "mock"]
 
 
 class ProcessSettings(BaseSettings):

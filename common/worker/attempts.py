@@ -145,13 +145,16 @@ class Attempts:
     def on_event(self, event: EngineEvent) -> bool:
         """True: the event was of one of these."""
         match event:
+            case Emitted():
+                # First, because nearly every event is one.
+                attempt = self._open.get(event.key)
             case Done(key, ledger) | Dropped(key, ledger) if key in self._cancelled:
                 self._account(self._cancelled.pop(key), ledger)
                 return True
             case Refused(key) if key in self._cancelled:
                 del self._cancelled[key]
                 return True
-            case Held() | Refused() | Revoke() | Computed() | Emitted() | Done():
+            case Held() | Refused() | Revoke() | Computed() | Done():
                 attempt = self._open.get(event.key)
             case _:
                 return False
@@ -163,6 +166,8 @@ class Attempts:
         self, attempt: Attempt, event: Held | Refused | Revoke | Computed | Emitted | Done
     ) -> None:
         match event:
+            case Emitted():
+                self._emit(attempt, event)
             case Held():
                 attempt.holds.put_nowait(event)
             case Refused():
@@ -171,8 +176,6 @@ class Attempts:
                 attempt.revoke()
             case Computed():
                 self._node.tasks.spawn(self._publish(attempt, event), f"offload {attempt.key}")
-            case Emitted():
-                self._emit(attempt, event)
             case Done():
                 self._finish(attempt, event)
 

@@ -28,7 +28,7 @@ def build_parts(settings: WorkerSettings, me: ProcessId) -> Parts:
     engine = Engine(
         loaded.runner,
         PrefixCache(slots, arena.bump),
-        EngineLimits(settings.step_tokens, settings.max_sequences),
+        EngineLimits(settings.step_tokens, settings.max_sequences, settings.tpot_target_ms),
         time.monotonic,
     )
     host = settings.host

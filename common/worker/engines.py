@@ -10,6 +10,8 @@ from common.engine.runner import Runner
 from common.worker.settings import WorkerSettings
 
 ENGINES = {
+    "auto": "common.worker.auto_engine:load",
+    "native": "common.worker.native_engine:load",
     "torch": "common.worker.torch_engine:load",
     "mock": "common.worker.mock_engine:load",
 }
@@ -27,6 +29,11 @@ def load_engine(settings: WorkerSettings) -> Loaded:
     # Read once, when OpenMP is loaded. Its threads otherwise spin while they wait for each other,
     # and on a host where the other roles run as well that takes the core they are waiting for.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    module, name = ENGINES[settings.engine].split(":")
+    return load_named(settings.engine, settings)
+
+
+def load_named(engine: str, settings: WorkerSettings) -> Loaded:
+    """`engine` is one of ENGINES, whatever the settings say."""
+    module, name = ENGINES[engine].split(":")
     load: Callable[[WorkerSettings], Loaded] = getattr(importlib.import_module(module), name)
     return load(settings)

@@ -5,14 +5,26 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from common.runtime.settings import ProcessSettings
+from common.runtime.settings import EngineName, ProcessSettings
 
 
 class WorkerSettings(ProcessSettings):
     """Fields common to both roles."""
 
-    engine: Literal["torch", "mock"] = Field(
-        default="torch", description="What computes: a real model, or hashes that stand for one."
+    engine: EngineName = Field(
+        default="auto",
+        description="What computes: native CPU kernels, torch, or hashes that stand for a model;"
+        " auto: native where it can run, else torch.",
+    )
+    arithmetic: Literal["bf16", "int8"] = Field(
+        default="bf16",
+        description="Of the native kernels: bf16 keeps the file's weights, int8 is faster and"
+        " less accurate. torch computes in fp32.",
+    )
+    cpu_level: Literal["best", "amx", "avx512", "avx2"] = Field(
+        default="best",
+        description="Instructions the native kernels use; best: the highest this CPU has. The"
+        " tokens are the same on all.",
     )
     model: str = Field(default="", description="GGUF file or Hugging Face folder; empty: default.")
     cache: Path = Field(
@@ -28,6 +40,13 @@ class WorkerSettings(ProcessSettings):
     )
     step_tokens: int = Field(
         default=512, ge=16, description="Most tokens of one step: chunks of prompts fill it up."
+    )
+    tpot_target_ms: float = Field(
+        default=0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Milliseconds that a step with running streams may take when prompts fill it"
+        " up; 0: what its streams take plus what 128 prompt tokens take.",
     )
     max_sequences: int = Field(
         default=64, ge=1, description="Most sequences that hold blocks at once."

@@ -24,27 +24,25 @@ RESEND_S = 1.0
 class _Rows:
     """The rows of one step for one gateway."""
 
-    requests: list[str] = field(default_factory=list)
-    attempts: list[int] = field(default_factory=list)
-    choices: list[int] = field(default_factory=list)
-    starts: list[int] = field(default_factory=list)
-    counts: list[int] = field(default_factory=list)
+    entries: list[tuple[str, int, int, int, int, int, bool]] = field(default_factory=list)
+    """Request, attempt, choice, start, count, finish, with logprobs. At least one when sent."""
     tokens: list[int] = field(default_factory=list)
-    finishes: bytearray = field(default_factory=bytearray)
-    with_logprobs: bytearray = field(default_factory=bytearray)
     logprobs: list[TokenLogprobs] = field(default_factory=list)
 
     def batch(self) -> TokenBatch:
+        requests, attempts, choices, starts, counts, finishes, with_logprobs = zip(
+            *self.entries, strict=True
+        )
         return TokenBatch(
-            tuple(self.requests),
-            pack_i32(self.attempts),
-            pack_i32(self.choices),
-            pack_i32(self.starts),
-            pack_i32(self.counts),
+            requests,
+            pack_i32(attempts),
+            pack_i32(choices),
+            pack_i32(starts),
+            pack_i32(counts),
             pack_i32(self.tokens),
-            bytes(self.finishes),
+            bytes(finishes),
             tuple(self.logprobs),
-            bytes(self.with_logprobs),
+            bytes(with_logprobs),
         )
 
 
@@ -73,16 +71,14 @@ class StreamWriter:
         finish: FinishReason | None,
     ) -> None:
         """Add tokens start.. of one choice; none at all for a late finish."""
-        rows = self._rows.setdefault(gateway, _Rows())
-        rows.requests.append(key.request)
-        rows.attempts.append(key.attempt)
-        rows.choices.append(choice)
-        rows.starts.append(start)
-        rows.counts.append(len(drawn))
+        rows = self._rows.get(gateway)
+        if rows is None:
+            rows = self._rows[gateway] = _Rows()
         rows.tokens += [token.token for token in drawn]
-        rows.finishes.append(finish or 0)
-        wanted = bool(drawn) and all(token.logprob is not None for token in drawn)
-        rows.with_logprobs.append(wanted)
+        wanted = bool(drawn) and None not in [token.logprob for token in drawn]
+        rows.entries.append(
+            (key.request, key.attempt, choice, start, len(drawn), finish or 0, wanted)
+        )
         if wanted:
             rows.logprobs += [pack_one(token) for token in drawn]
 

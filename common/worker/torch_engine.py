@@ -3,7 +3,8 @@
 from common.checkpoint.default_model import model_name, resolve_model
 from common.checkpoint.prepared_tokenizer import prepare_tokenizer
 from common.domain.card import ModelCard
-from common.engine.torch_runner import RunnerSettings, TorchRunner
+from common.engine.runner_settings import RunnerSettings
+from common.engine.torch_runner import TorchRunner
 from common.worker.engines import Loaded
 from common.worker.settings import WorkerSettings
 

@@ -21,6 +21,8 @@ WORKERS: tuple[RoleName, ...] = ("prefill", "decode")
 DEFAULT_BLOCK_TOKENS = 32
 DEFAULT_POOL_BYTES = 512 * MIB
 DEFAULT_ARENA_BYTES = 512 * MIB
+PROGRAM_BYTES = 80 * MIB
+"""Of a process in which no model runs."""
 
 
 class Stage(IntEnum):
@@ -166,18 +168,19 @@ class _Planner:
         return f"ipc://{self._site.sockets}/{name}"
 
 
-def memory_needed(specs: tuple[ProcessSpec, ...]) -> int:
-    """Bytes of the pools and arenas, which are touched at the start, and of the programs."""
+def memory_needed(specs: tuple[ProcessSpec, ...], programs: Mapping[str, int]) -> int:
+    """Bytes of the pools and arenas, which are touched at the start, and of the programs.
+    `programs`: what a process takes that is more than PROGRAM_BYTES, by its name."""
     total = 0
     for spec in specs:
+        total += programs.get(spec.name, PROGRAM_BYTES)
         match spec.role:
             case "prefill" | "decode":
-                runs_torch = spec.env[_variable("engine")] == "torch"
-                total += (400 if runs_torch else 80) * MIB + _bytes(spec, "kv_pool_bytes")
+                total += _bytes(spec, "kv_pool_bytes")
             case "kvstore":
-                total += 80 * MIB + _bytes(spec, "arena_bytes")
+                total += _bytes(spec, "arena_bytes")
             case "router" | "gateway":
-                total += 80 * MIB
+                pass
     return total
 
 

@@ -6,7 +6,6 @@ Pure: the numbers come from machine.py.
 from pathlib import Path
 
 from deploy.local.errors import DeployError
-from deploy.local.topology import Topology
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -21,12 +20,14 @@ def check_port(port: int, *, free: bool) -> None:
         )
 
 
-def check_engine(topology: Topology, *, has_torch: bool) -> None:
-    if topology.engine == "torch" and not has_torch:
+def check_torch(*, has_torch: bool) -> None:
+    """Before a worker that needs it, because native kernels cannot run or are not wanted."""
+    if not has_torch:
         raise DeployError(
-            f"topology {topology.name} runs a real model, and torch is not installed here. "
-            "Install it:\n  make setup\n"
-            "or run without a model:  make up TOPOLOGY=mock-4p4d"
+            "native kernels cannot run this, and torch is not installed here. "
+            "Install it:  make setup\n"
+            "With a C++ compiler, make setup builds the native kernels too. "
+            "Or run without a model:  make up TOPOLOGY=mock-4p4d"
         )
 
 

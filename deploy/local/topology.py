@@ -10,6 +10,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from common.runtime.settings import EngineName
 from deploy.local.errors import DeployError
 
 RESERVED = frozenset(
@@ -47,7 +48,7 @@ class Topology(BaseModel):
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,31}$")
     description: str = ""
-    engine: Literal["torch", "mock"] = "torch"
+    engine: EngineName = "auto"
     transport: Literal["ipc", "tcp"] = "ipc"
     """tcp: every process on its own loopback port, every worker as if on a host of its own."""
     policy: str = ""

@@ -1,19 +1,21 @@
 """`up`: from a topology's name to a cluster that has answered one request."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
+from common.checkpoint.default_model import model_name
+from common.kernels.library import best_level
 from common.runtime.settings import ENV_PREFIX
 from deploy.local import machine, preflight
 from deploy.local.errors import DeployError
 from deploy.local.folders import Folders
 from deploy.local.launch import launch, take_run_folder
 from deploy.local.lock import RunLock
-from deploy.local.model import ReadyModel, make_ready
+from deploy.local.model import fetched, make_ready
 from deploy.local.plan import ProcessSpec, Site, memory_needed, plan, ports_needed
 from deploy.local.ports import free_ports, is_free
 from deploy.local.run_plan import RunPlan
@@ -55,13 +57,9 @@ def bring_up(folders: Folders, order: UpOrder, console: Console) -> None:
     try:
         set_logs_aside(folders)
         _check_machine(folders, topology, order)
-        model = (
-            make_ready(order.model, order.cache, say)
-            if topology.engine == "torch"
-            else ReadyModel(Path(), "mock", 0)
-        )
-        specs = _plan(folders, topology, order, model)
-        needed = memory_needed(specs) + model.weight_bytes
+        path = fetched(order.model, order.cache, say) if topology.engine != "mock" else None
+        specs = _plan(folders, topology, order, path)
+        needed = _memory_needed(specs, path, order.cache, say)
         preflight.check_memory(needed, machine.available_memory())
     except BaseException:
         _let_go(folders, lock)
@@ -71,7 +69,7 @@ def bring_up(folders: Folders, order: UpOrder, console: Console) -> None:
     launch(folders, lock, RunPlan(
         topology=topology.name, url=url, start_limit_s=order.start_limit_s, processes=specs
     ), say)  # fmt: skip
-    say(summary(url, model.name, folders))
+    say(summary(url, model_name(path) if path else "mock", folders))
 
 
 def _let_go(folders: Folders, lock: RunLock) -> None:
@@ -80,14 +78,13 @@ def _let_go(folders: Folders, lock: RunLock) -> None:
 
 
 def _check_machine(folders: Folders, topology: Topology, order: UpOrder) -> None:
-    preflight.check_engine(topology, has_torch=machine.has_torch())
     for port in range(order.http_port, order.http_port + topology.gateway.count):
         preflight.check_port(port, free=is_free(port))
     preflight.check_disk(folders.root, LOG_BYTES, machine.free_disk(folders.root), "the run folder")
 
 
 def _plan(
-    folders: Folders, topology: Topology, order: UpOrder, model: ReadyModel
+    folders: Folders, topology: Topology, order: UpOrder, path: Path | None
 ) -> tuple[ProcessSpec, ...]:
     site = Site(
         sockets=folders.sockets,
@@ -97,7 +94,17 @@ def _plan(
         cores=machine.cores(),
         environment=_twinfleet(os.environ),
     )
-    return plan(topology, site, str(model.path) if topology.engine == "torch" else "")
+    return plan(topology, site, str(path) if path else "")
+
+
+def _memory_needed(
+    specs: tuple[ProcessSpec, ...], path: Path | None, cache: Path, say: Callable[[str], None]
+) -> int:
+    """Makes the model ready. `path`: None without one."""
+    if path is None:
+        return memory_needed(specs, {})
+    model = make_ready(path, cache, specs, best_level(), say)
+    return memory_needed(specs, model.worker_bytes) + model.mapped_bytes
 
 
 def _twinfleet(environment: Mapping[str, str]) -> dict[str, str]:

@@ -1,11 +1,10 @@
 """What a gateway is told: where to listen for HTTP, and whose text it speaks."""
 
 from pathlib import Path
-from typing import Literal
 
 from pydantic import Field
 
-from common.runtime.settings import ProcessSettings
+from common.runtime.settings import EngineName, ProcessSettings
 
 
 class GatewaySettings(ProcessSettings):
@@ -18,8 +17,8 @@ class GatewaySettings(ProcessSettings):
         default=Path("~/.cache/twinfleet"),
         description="Folder of models and of what is derived from them.",
     )
-    engine: Literal["torch", "mock"] = Field(
-        default="torch",
+    engine: EngineName = Field(
+        default="auto",
         description="Engine of the workers; with mock the built-in byte tokenizer is used.",
     )
     http_host: str = Field(default="127.0.0.1", description="Address the HTTP server binds.")

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from common.model.archs import ARCHITECTURES
-from tests.support.paged import PagedBench
+from tests.support.paged import torch_bench
 from tests.support.reference import Reference
 from tests.support.tiny_models import VOCAB, tiny_llama, tiny_qwen3
 
@@ -42,7 +42,7 @@ def assert_same(actual: torch.Tensor, expected: torch.Tensor) -> None:
 def test_a_whole_prompt_gives_the_logits_of_the_reference(
     folder: Path, reference: Reference, tmp_path: Path, block_tokens: int
 ) -> None:
-    bench = PagedBench(folder, tmp_path, block_tokens)
+    bench = torch_bench(folder, tmp_path, block_tokens)
     tokens = tokens_of(LENGTH)
     logits = bench.forward([(bench.sequence(LENGTH), tokens)])
     assert logits.dtype == torch.float32
@@ -53,7 +53,7 @@ def test_a_whole_prompt_gives_the_logits_of_the_reference(
 def test_chunks_give_the_logits_of_the_whole(
     folder: Path, reference: Reference, tmp_path: Path, chunk: int
 ) -> None:
-    bench = PagedBench(folder, tmp_path)
+    bench = torch_bench(folder, tmp_path)
     tokens = tokens_of(LENGTH)
     cached = bench.sequence(LENGTH)
     parts = [
@@ -66,7 +66,7 @@ def test_chunks_give_the_logits_of_the_whole(
 def test_a_batch_of_decodes_and_chunks_gives_each_its_own_logits(
     folder: Path, reference: Reference, tmp_path: Path
 ) -> None:
-    bench = PagedBench(folder, tmp_path)
+    bench = torch_bench(folder, tmp_path)
     before = (33, 0, 64, 40, 128, 31, 32)
     now = (1, 20, 1, 9, 1, 1, 70)
     prompts = [tokens_of(b + n, seed) for seed, (b, n) in enumerate(zip(before, now, strict=True))]
@@ -86,7 +86,7 @@ def test_a_batch_of_decodes_and_chunks_gives_each_its_own_logits(
 def test_greedy_ids_are_those_of_full_recomputation(
     folder: Path, reference: Reference, tmp_path: Path
 ) -> None:
-    bench = PagedBench(folder, tmp_path, block_tokens=16)
+    bench = torch_bench(folder, tmp_path, block_tokens=16)
     prompts = [tokens_of(count, seed) for seed, count in enumerate((5, 16, 45))]
     sequences = [bench.sequence(len(prompt) + 24) for prompt in prompts]
     fresh = prompts

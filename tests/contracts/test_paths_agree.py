@@ -6,7 +6,8 @@ from functools import cache
 import pytest
 
 from common.engine.engine import EngineLimits
-from common.engine.torch_runner import RunnerSettings, TorchRunner
+from common.engine.runner_settings import RunnerSettings
+from common.engine.torch_runner import TorchRunner
 from tests.support.default_model import default_cache, default_model
 from tests.support.engines import Bench, greedy
 from tests.support.greedy import disagreements, reference_of

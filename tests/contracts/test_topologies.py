@@ -24,7 +24,7 @@ def specs(name: str) -> tuple[ProcessSpec, ...]:
         cores=2,
         environment={},
     )
-    return plan(topology, site, "/model.gguf" if topology.engine == "torch" else "")
+    return plan(topology, site, "" if topology.engine == "mock" else "/model.gguf")
 
 
 def settings_class(spec: ProcessSpec) -> type[ProcessSettings]:

@@ -10,6 +10,8 @@ import numpy.typing as npt
 from gguf import GGMLQuantizationType, GGUFWriter
 from safetensors.numpy import load_file
 
+from tests.support.gguf_blocks import NEVER_WRITTEN, random_blocks
+
 Array = npt.NDArray[np.float32]
 Extra = Callable[[GGUFWriter], None]
 
@@ -39,7 +41,10 @@ def tiny_gguf(
     pre: str = "smollm",
     extra: Extra = lambda writer: None,
 ) -> Path:
-    """Matrices in `quantization`, norms in float32; `extra` adds or overrides keys and tensors."""
+    """Matrices in `quantization`, norms in float32; `extra` adds or overrides keys and tensors.
+
+    Matrices of a kind that gguf reads and cannot write are random blocks.
+    """
     config = json.loads((folder / "config.json").read_text())
     writer = GGUFWriter(path, config["model_type"])
     _write_config(writer, config)
@@ -49,7 +54,11 @@ def tiny_gguf(
         if config["model_type"] == "llama":
             values = _interleaved(name, values, config)
         kind = quantization if values.ndim == 2 else GGMLQuantizationType.F32
-        writer.add_tensor(gguf_name(name), gguf.quants.quantize(values, kind), raw_dtype=kind)
+        if kind in NEVER_WRITTEN:
+            stored = random_blocks(kind, values.shape, np.random.default_rng(len(name)))
+        else:
+            stored = gguf.quants.quantize(values, kind)
+        writer.add_tensor(gguf_name(name), stored, raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

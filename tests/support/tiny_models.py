@@ -25,25 +25,31 @@ from tests.support.tiny_tokenizer import (
 CONTEXT_TOKENS = 4096
 
 
-def tiny_llama(folder: Path, seed: int) -> Path:
-    """Two layers, untied embeddings, float32."""
+def tiny_llama(folder: Path, seed: int, **changes: object) -> Path:
+    """Two layers, untied embeddings, float32; `changes` are to the config."""
     config = LlamaConfig(
-        num_hidden_layers=2,
-        head_dim=16,
-        tie_word_embeddings=False,
-        **_dimensions(),
+        **{
+            "num_hidden_layers": 2,
+            "head_dim": 16,
+            "tie_word_embeddings": False,
+            **_dimensions(),
+            **changes,
+        }
     )
     torch.manual_seed(seed)
     return _save(LlamaForCausalLM(config), folder, seed)
 
 
-def tiny_qwen3(folder: Path, seed: int) -> Path:
+def tiny_qwen3(folder: Path, seed: int, **changes: object) -> Path:
     """Three layers, head_dim that is not hidden / heads, tied embeddings, float32."""
     config = Qwen3Config(
-        num_hidden_layers=3,
-        head_dim=32,
-        tie_word_embeddings=True,
-        **_dimensions(),
+        **{
+            "num_hidden_layers": 3,
+            "head_dim": 32,
+            "tie_word_embeddings": True,
+            **_dimensions(),
+            **changes,
+        }
     )
     torch.manual_seed(seed)
     return _save(Qwen3ForCausalLM(config), folder, seed)
@@ -70,6 +76,8 @@ def _save(model: LlamaForCausalLM | Qwen3ForCausalLM, folder: Path, seed: int) -
     for name, parameter in model.named_parameters():
         if "norm" in name:
             torch.nn.init.uniform_(parameter, 0.5, 1.5)
+        if name.endswith(".bias"):
+            torch.nn.init.uniform_(parameter, -0.5, 0.5)
     model.save_pretrained(folder)
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=byte_level_tokenizer(seed),

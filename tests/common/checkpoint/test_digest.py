@@ -2,7 +2,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from common.checkpoint.digest import Digests
+from common.checkpoint.digest import Digests, weights_digest
 
 
 def test_a_digest_is_remembered_until_size_or_time_differ(tmp_path: Path) -> None:
@@ -46,3 +46,8 @@ def test_files_are_told_apart_by_name_and_content_not_by_order_or_place(tmp_path
     a, b, c = (digests.of_files([tmp_path / f / "x", tmp_path / f / "y"]) for f in "abc")
     assert a == b != c
     assert digests.of_files([tmp_path / "a" / "y", tmp_path / "a" / "x"]) == a
+
+
+def test_weights_are_told_apart_by_form_checkpoint_and_arithmetic() -> None:
+    made = [("a 1", "c", "x"), ("a 2", "c", "x"), ("a 1", "d", "x"), ("a 1", "c", "y")]
+    assert len({weights_digest(*what) for what in made}) == len(made)

@@ -3,13 +3,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as Kind
-from gguf import GGUFWriter
+from gguf import GGUFReader, GGUFWriter
+from gguf.quants import dequantize
 
 from common.checkpoint.checkpoint import open_checkpoint
 from common.checkpoint.config import FrequencyDivisors
 from common.checkpoint.errors import CheckpointError
 from common.checkpoint.gguf_file import hf_name, split_halves
+from common.checkpoint.stored import Q4, Q8, Bf16, dequantised, round_bfloat16
 from tests.support.tiny_gguf import tiny_gguf
+from tests.support.tiny_models import tiny_llama
 
 
 @pytest.mark.parametrize("arch", ["llama", "qwen3"])
@@ -55,6 +58,46 @@ def test_quantized_matrices_come_back_within_their_step(
     values, expected = quantized.tensor(name), original.tensor(name)
     assert values.dtype == np.float32
     assert 0 < np.abs(values - expected).max() <= tolerance * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("arch", ["llama", "qwen3"])
+@pytest.mark.parametrize(
+    ("kind", "kept"),
+    [(Kind.F16, Bf16), (Kind.BF16, Bf16), (Kind.Q8_0, Q8), (Kind.Q4_0, Q4), (Kind.Q4_1, Q4)],
+)
+def test_stored_matrices_stand_for_the_same_weights(
+    kind: Kind, kept: type, arch: str, llama_folder: Path, qwen3_folder: Path, tmp_path: Path
+) -> None:
+    folder = llama_folder if arch == "llama" else qwen3_folder
+    checkpoint = open_checkpoint(tiny_gguf(folder, tmp_path / "m.gguf", kind))
+    for name in checkpoint.tensor_names():
+        if (weights := checkpoint.tensor(name)).ndim == 2:
+            stored = checkpoint.stored(name)
+            assert type(stored) is kept
+            if kind is Kind.F16:
+                np.testing.assert_array_equal(stored.codes, round_bfloat16(weights))
+            else:
+                np.testing.assert_array_equal(dequantised(stored), weights, err_msg=name)
+
+
+@pytest.mark.parametrize("kind", [Kind.Q4_K, Kind.Q6_K])
+def test_super_blocks_are_read(kind: Kind, tmp_path: Path) -> None:
+    folder = tiny_llama(
+        tmp_path / "wide", 3, hidden_size=256, intermediate_size=512, head_dim=64, vocab_size=320
+    )
+    path = tiny_gguf(folder, tmp_path / "m.gguf", kind)
+    checkpoint = open_checkpoint(path)
+    tensors = {hf_name(tensor.name): tensor for tensor in GGUFReader(path).tensors}
+    q, down = (f"model.layers.1.{x}_proj.weight" for x in ("self_attn.q", "mlp.down"))
+    for name, heads in ((q, 4), (down, None)):
+        assert tensors[name].tensor_type is kind
+        expected = dequantize(tensors[name].data, kind)
+        if heads is not None:
+            expected = split_halves(expected, heads)
+        np.testing.assert_array_equal(checkpoint.tensor(name), expected)
+        stored = checkpoint.stored(name)
+        assert isinstance(stored, Bf16)
+        np.testing.assert_array_equal(stored.codes, round_bfloat16(expected))
 
 
 def test_rows_of_a_head_are_put_back_in_halves() -> None:

@@ -10,6 +10,7 @@ from transformers import AutoModelForCausalLM
 
 from common.checkpoint.checkpoint import open_checkpoint
 from common.checkpoint.errors import CheckpointError
+from common.checkpoint.stored import Bf16
 from common.checkpoint.tokenizer_source import SpecialTokens
 
 Q = "model.layers.0.self_attn.q_proj.weight"
@@ -150,3 +151,15 @@ def test_what_is_no_model_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
     with pytest.raises(CheckpointError, match="neither a GGUF file"):
         open_checkpoint(tmp_path / "notes.txt")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+def test_a_stored_matrix_is_bfloat16(dtype: torch.dtype, folder: Path) -> None:
+    path = folder / "model.safetensors"
+    tensors = {name: tensor.to(dtype) for name, tensor in load_file(path).items()}
+    save_file(tensors, path)
+    stored = open_checkpoint(folder).stored(Q)
+    assert isinstance(stored, Bf16)
+    expected = tensors[Q].bfloat16()
+    np.testing.assert_array_equal(stored.codes, expected.view(torch.uint16).numpy())
+    assert stored.codes.flags.writeable == (dtype != torch.bfloat16), "a view of the file"

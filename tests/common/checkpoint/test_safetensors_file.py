@@ -52,6 +52,8 @@ def test_a_tensor_at_an_odd_offset_is_still_aligned_in_memory(tmp_path: Path) ->
     assert file.entries["a"].start % 4 == 1
     assert file.tensor("a").tolist() == [1.5, -2.0]
     assert file.tensor("a").flags.aligned
+    assert file.raw("odd").tobytes() == b"x"
+    assert not file.raw("a").flags.writeable
     with pytest.raises(CheckpointError, match="odd is U8"):
         file.tensor("odd")
 

@@ -1,5 +1,7 @@
 """What a layout says about sizes, by hand for the model of the benchmarks."""
 
+from dataclasses import replace
+
 import pytest
 
 from common.domain.block import DTYPE_BYTES, Dtype, LayoutTag
@@ -33,3 +35,11 @@ def test_a_head_range_takes_its_share_of_the_bytes() -> None:
     halves = [LayoutTag("float16", 32, 4, start, start + 4, 64) for start in (0, 4)]
     assert sum(half.block_bytes for half in halves) == whole.block_bytes
     assert halves[0] != halves[1], "blocks of two ranges are not interchangeable"
+
+
+def test_an_arrangement_changes_what_blocks_fit_and_not_their_size() -> None:
+    plain = smol("bfloat16")
+    transposed = replace(plain, arrangement="LKHTD-VT")
+    assert transposed.block_bytes == plain.block_bytes
+    assert transposed.shape == plain.shape
+    assert transposed != plain

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import numpy as np
+
 from common.engine.batch import build_batch, choices_to_draw
 from tests.support.sequences import cache_of, decoding, running
 
@@ -75,3 +77,26 @@ def test_a_running_choice_draws_for_itself_alone() -> None:
     assert list(choices_to_draw(sequence)) == [0, 1, 2]
     sequence.choice, sequence.output = 1, [5]
     assert list(choices_to_draw(sequence)) == [1]
+
+
+def test_chunks_and_decodes_in_any_order_agree_with_a_walk_over_every_token() -> None:
+    rng = np.random.default_rng(4)
+    cache = cache_of(400)
+    for trial in range(30):
+        rows = []
+        for index in range(int(rng.integers(1, 8))):
+            prompt, output = int(rng.integers(1, 60)), int(rng.integers(0, 9))
+            computed = int(rng.integers(0, prompt + output))
+            sequence = running(cache, f"{trial}.{index}", prompt, computed=computed, output=output)
+            rows.append((sequence, int(rng.integers(1, sequence.remaining + 1))))
+        batch, _ = build_batch(rows)
+        walked = [
+            (position, [*sequence.prompt, *sequence.output][position])
+            for sequence, count in rows
+            for position in range(sequence.computed, sequence.computed + count)
+        ]
+        assert list(zip(batch.positions, batch.tokens, strict=True)) == walked
+        assert batch.positions.dtype == "int64"
+        assert np.diff(batch.starts).tolist() == [count for _, count in rows]
+        for sequence, _ in rows:
+            cache.release(sequence.table)

@@ -72,6 +72,8 @@ def test_the_integral_is_the_sum_over_time() -> None:
 def test_before_anything_ran_nothing_was_wasted() -> None:
     integral = OccupancyIntegral(16)
     assert (integral.waste, integral.reserved_share) == (0.0, 0.0)
+    integral.observe(Occupancy(3, 1, 20), 5.0)
+    assert integral.current == Occupancy(3, 1, 20)
 
 
 def test_reserved_blocks_are_a_promise_and_not_a_loss() -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from common.domain.errors import InvalidTransition
+from common.engine.runner import Draw
 from common.engine.sequence import STORY_LENGTH, TRANSITIONS, Event, Sequence, State
 from tests.support.engines import ROOT, greedy, key
 from tests.support.sequences import waiting
@@ -93,3 +94,35 @@ def test_the_table_travels_as_int32() -> None:
     sequence.table = [7, 2]
     assert sequence.table_array().tolist() == [7, 2]
     assert sequence.table_array().dtype == "int32"
+
+
+def test_the_tables_array_is_made_anew_only_when_the_table_has_changed() -> None:
+    sequence = with_tokens(3, 0)
+    assert sequence.table_array().tolist() == []
+    sequence.table = [7, 2]
+    before = sequence.table_array()
+    assert sequence.table_array() is before
+    sequence.table.append(5)
+    assert sequence.table_array().tolist() == [7, 2, 5]
+    assert before.tolist() == [7, 2], "a batch may still have it"
+    sequence.table = [1, 2, 3]
+    assert sequence.table_array().tolist() == [1, 2, 3], "other blocks, as many as before"
+    sequence.table = []
+    assert sequence.table_array().tolist() == []
+
+
+@pytest.mark.parametrize(("output", "newest"), [(0, 4), (3, 7)])
+def test_the_newest_token_is_the_last_of_prompt_and_output(output: int, newest: int) -> None:
+    assert with_tokens(5, output).newest == newest
+
+
+def test_a_draw_is_made_anew_only_for_another_row_or_choice() -> None:
+    sequence = with_tokens(3, 1)
+    draw = sequence.draw(4, 0)
+    assert draw == Draw(4, sequence.params, 0, sequence.prompt, sequence.output)
+    sequence.output.append(9)
+    assert sequence.draw(4, 0) is draw
+    assert draw.output[-1] == 9, "it sees what was drawn since"
+    assert (sequence.draw(4, 1).row, sequence.draw(4, 1).choice) == (4, 1)
+    assert sequence.draw(4, 0) is draw
+    assert (sequence.draw(5, 0).row, sequence.draw(5, 0).choice) == (5, 0)

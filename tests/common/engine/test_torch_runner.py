@@ -12,9 +12,10 @@ from common.checkpoint.prepared import prepare
 from common.domain.errors import ServingError
 from common.domain.sampling import SamplingParams
 from common.engine.runner import Draw, Runner
-from common.engine.torch_runner import RunnerSettings, TorchRunner
+from common.engine.runner_settings import RunnerSettings
+from common.engine.torch_runner import TorchRunner
 from tests.support.default_model import default_cache, default_model
-from tests.support.paged import PagedBench
+from tests.support.paged import PagedBench, torch_bench
 from tests.support.reference import Reference, Shape, rope_frequencies
 from tests.support.tiny_models import CONTEXT_TOKENS, VOCAB, tiny_llama
 
@@ -28,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def bench(folder: Path, tmp_path: Path) -> PagedBench:
-    return PagedBench(folder, tmp_path)
+    return torch_bench(folder, tmp_path)
 
 
 def tokens_of(count: int, seed: int = 0) -> list[int]:
@@ -154,7 +155,7 @@ def test_logits_carry_no_gradient_and_threads_are_set(bench: PagedBench) -> None
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_cuda_device_gives_the_logits_of_the_reference(folder: Path, tmp_path: Path) -> None:
-    bench = PagedBench(folder, tmp_path, device="cuda")
+    bench = torch_bench(folder, tmp_path, device="cuda")
     prompt = tokens_of(70)
     cached = bench.sequence(96)
     logits = [bench.forward([(cached, prompt[:50])]), bench.forward([(cached, prompt[50:])])]
@@ -180,7 +181,7 @@ def test_the_default_model_gives_the_logits_of_the_reference() -> None:
         frequencies=rope_frequencies(rope, config.head_dim),
     )
     tokens = np.random.default_rng(0).integers(0, config.vocab, 300).tolist()
-    bench = PagedBench(path, cache)
+    bench = torch_bench(path, cache)
     cached = bench.sequence(300)
     logits = torch.cat(
         [bench.forward([(cached, tokens[:200])]), bench.forward([(cached, tokens[200:])])]

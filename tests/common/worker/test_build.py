@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from common.domain.peer import Role
+from common.engine.engine import EngineLimits
 from common.engine.host import EngineThread
+from common.engine.scheduler import Budget
 from common.store.arena import PAGE_BYTES
 from common.wire.messages import Message
 from common.wire.messages.cluster import Hello, Welcome
@@ -40,6 +42,18 @@ def test_the_pool_is_as_large_as_whole_pages_allow(
         assert parts.layout.block_tokens == parts.card.block_tokens == block_tokens
         assert parts.port.me == ME
         assert isinstance(parts.host, EngineThread)
+    finally:
+        parts.transfer.close()
+        parts.port.close()
+        parts.arena.close()
+
+
+def test_the_engine_has_the_limits_of_the_settings(tmp_path: Path) -> None:
+    changes = {"step_tokens": 100, "max_sequences": 3, "tpot_target_ms": 7.5}
+    parts = build_parts(worker_settings(tmp_path, **changes), ME)
+    try:
+        assert parts.host.engine._limits == EngineLimits(100, 3, 7.5)
+        assert parts.host.engine._scheduler._budget == Budget(100, 32, 7.5e-3)
     finally:
         parts.transfer.close()
         parts.port.close()

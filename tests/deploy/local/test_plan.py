@@ -4,7 +4,15 @@ from pathlib import Path
 import pytest
 
 from deploy.local.errors import DeployError
-from deploy.local.plan import MIB, ProcessSpec, Site, memory_needed, plan, ports_needed
+from deploy.local.plan import (
+    MIB,
+    PROGRAM_BYTES,
+    ProcessSpec,
+    Site,
+    memory_needed,
+    plan,
+    ports_needed,
+)
 from deploy.local.topology import parse_topology
 
 SITE = Site(
@@ -60,7 +68,7 @@ def test_only_those_who_need_the_model_are_told_of_it() -> None:
     assert told == {"prefill-0", "decode-0", "gateway-0"}
     assert specs["decode-0"].env["TWINFLEET_MODEL"] == "/m.gguf"
     assert specs["decode-0"].env["TWINFLEET_CACHE"] == "/c"
-    assert specs["gateway-0"].env["TWINFLEET_ENGINE"] == "torch"
+    assert specs["gateway-0"].env["TWINFLEET_ENGINE"] == "auto"
 
 
 def test_workers_share_the_cores_unless_told_otherwise() -> None:
@@ -131,14 +139,16 @@ def test_ports_needed_are_the_ports_used(transport: str, ports: int) -> None:
 
 def test_memory_counts_pools_arena_and_programs() -> None:
     site = replace(SITE, environment={"TWINFLEET_KV_POOL_BYTES": str(100 * MIB)})
-    small = memory_needed(tuple(planned("[prefill]\ncount = 1", site).values()))
-    large = memory_needed(tuple(planned("[prefill]\ncount = 1").values()))
+    small = memory_needed(tuple(planned("[prefill]\ncount = 1", site).values()), {})
+    specs = tuple(planned("[prefill]\ncount = 1").values())
+    large = memory_needed(specs, {})
+    assert large == 3 * 512 * MIB + 5 * PROGRAM_BYTES
     assert large - small == 2 * 412 * MIB
-    mock = memory_needed(tuple(planned('engine = "mock"\n[prefill]\ncount = 1').values()))
-    assert mock < large
+    with_model = memory_needed(specs, {"decode-0": 300 * MIB, "prefill-0": 200 * MIB})
+    assert with_model - large == 500 * MIB - 2 * PROGRAM_BYTES
 
 
 def test_a_pool_that_is_no_number_is_refused_by_name() -> None:
     site = replace(SITE, environment={"TWINFLEET_KV_POOL_BYTES": "1GB"})
     with pytest.raises(DeployError, match="TWINFLEET_KV_POOL_BYTES='1GB'"):
-        memory_needed(tuple(planned("", site).values()))
+        memory_needed(tuple(planned("", site).values()), {})

@@ -3,8 +3,7 @@ from pathlib import Path
 import pytest
 
 from deploy.local.errors import DeployError
-from deploy.local.preflight import GIB, MIB, check_disk, check_engine, check_memory, check_port
-from deploy.local.topology import parse_topology
+from deploy.local.preflight import GIB, MIB, check_disk, check_memory, check_port, check_torch
 
 
 def test_a_busy_port_says_how_to_take_another() -> None:
@@ -13,13 +12,10 @@ def test_a_busy_port_says_how_to_take_another() -> None:
         check_port(8000, free=False)
 
 
-def test_a_real_model_needs_torch_and_a_mock_does_not() -> None:
-    real = parse_topology('name = "x"', "x.toml")
-    mock = parse_topology('name = "x"\nengine = "mock"', "x.toml")
-    check_engine(real, has_torch=True)
-    check_engine(mock, has_torch=False)
-    with pytest.raises(DeployError, match="make setup"):
-        check_engine(real, has_torch=False)
+def test_a_worker_that_needs_torch_says_what_installs_it_and_what_does_without() -> None:
+    check_torch(has_torch=True)
+    with pytest.raises(DeployError, match=r"(?s)make setup.*mock-4p4d"):
+        check_torch(has_torch=False)
 
 
 def test_too_little_memory_says_how_much_is_missing_and_what_helps() -> None:

@@ -31,7 +31,7 @@ def test_what_a_file_does_not_say_has_a_default() -> None:
     counts = [topology.gateway.count, topology.router.count, topology.kvstore.count]
     assert counts == [1, 1, 1]
     assert (topology.prefill.count, topology.decode.count) == (0, 1)
-    assert (topology.engine, topology.transport) == ("torch", "ipc")
+    assert (topology.engine, topology.transport) == ("auto", "ipc")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from deploy.local import machine, up
+from common.kernels.library import Level
+from deploy.local import machine, model, up
 from deploy.local.errors import DeployError
 from deploy.local.folders import Folders
 from deploy.local.lock import lock_holder
@@ -14,12 +15,13 @@ from deploy.local.ports import free_ports
 from deploy.local.topology import Topology
 from deploy.local.up import UpOrder, bring_up, load_topology, summary
 from tests.support.clusters import fake_plan
+from tests.support.tiny_models import tiny_llama
 
 MOCK = "mock-4p4d"
 
 
-def order(folders: Folders, port: int, topology: str = MOCK) -> UpOrder:
-    return UpOrder(topology, "", port, folders.root / "cache", start_limit_s=20.0)
+def order(folders: Folders, port: int, topology: str = MOCK, model: str = "") -> UpOrder:
+    return UpOrder(topology, model, port, folders.root / "cache", start_limit_s=20.0)
 
 
 def console() -> Console:
@@ -44,12 +46,15 @@ def test_a_busy_port_is_refused_before_anything_starts_and_the_lock_is_free_agai
     assert not folders.state.exists()
 
 
-def test_a_machine_without_torch_is_told_so(
+def test_a_machine_with_neither_native_kernels_nor_torch_is_told_so(
     folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine, "has_torch", lambda: False)
+    path = tiny_llama(folders.root / "tiny", 1)
+    monkeypatch.setattr(up, "best_level", lambda: Level.NONE)
+    monkeypatch.setattr(model, "has_torch", lambda: False)
     with pytest.raises(DeployError, match="torch is not installed"):
-        bring_up(folders, order(folders, free_ports(1)[0], "1p1d"), console())
+        bring_up(folders, order(folders, free_ports(1)[0], "1p1d", str(path)), console())
+    assert lock_holder(folders.lock) is None
 
 
 def test_a_machine_too_small_is_told_so(folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,11 @@
 """Settings: names of the environment, bounds, defaults."""
 
+from typing import get_args
+
 import pytest
 from pydantic import ValidationError
 
+from common.runtime.settings import EngineName
 from services.gateway.settings import GatewaySettings
 
 NEEDED = {
@@ -25,6 +28,14 @@ def test_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = GatewaySettings()
     assert (settings.engine, settings.http_port) == ("mock", 0)
     assert settings.http_host == "127.0.0.1"
+
+
+@pytest.mark.parametrize("engine", get_args(EngineName))
+def test_every_engine_of_the_workers_can_be_named(
+    monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    monkeypatch.setenv("TWINFLEET_ENGINE", engine)
+    assert GatewaySettings().engine == engine
 
 
 @pytest.mark.parametrize(

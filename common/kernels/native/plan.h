@@ -1,0 +1,139 @@
+// How the rows of a batch are laid in panels, and what attention has to do. Made once a step; every
+// layer follows it.
+//
+// A sequence with many rows gets panels of its own, so that sixteen rows attend together; sequences
+// with few rows share panels, and each attends with several of its heads at once.
+#pragma once
+#include <algorithm>
+
+#include "model.h"
+
+namespace twinfleet {
+
+constexpr int kFewRows = 8;
+
+struct Row {
+  int64_t token;
+  int32_t position, sequence;
+  int32_t slot, offset;  // where its key and value are written
+};
+
+// Lanes of one panel whose tokens lie side by side in one block.
+struct Run {
+  int lane, count;
+  int32_t slot, offset;
+};
+
+struct PanelPlan {
+  Row rows[kPanel];
+  int count = 0;
+  std::vector<Run> runs;
+};
+
+// One piece of attention. With `panels` (one or two) of a sequence: the query heads of one kv head in
+// turn. Packed, with none: rows [lane, lane + rows) of a panel, all query heads of kv heads [kv_head,
+// kv_head + kv_heads), one lane for each pair of row and head.
+struct Item {
+  int panels;
+  int panel, lane, rows;
+  int kv_head, kv_heads;
+  const int32_t* table;
+  int32_t tokens;  // that its last row may look at
+};
+
+struct Plan {
+  std::vector<PanelPlan> panels;
+  std::vector<Item> items;  // the longest first
+  std::vector<int> place;   // of each row of the batch: panel * 16 + lane
+
+  void make(const Model& model, const Pool& pool, const Batch& batch) {
+    panels.clear();
+    items.clear();
+    place.clear();
+    shared_ = false;
+    for (bool few : {false, true}) {
+      for (int s = 0; s < batch.sequences; ++s) {
+        const int rows = batch.starts[s + 1] - batch.starts[s];
+        if ((rows <= kFewRows) == few) lay(model, pool, batch, s, few);
+      }
+    }
+    std::stable_sort(items.begin(), items.end(), [](const Item& a, const Item& b) {
+      return static_cast<int64_t>(a.tokens) * a.rows > static_cast<int64_t>(b.tokens) * b.rows;
+    });
+  }
+
+ private:
+  void lay(const Model& model, const Pool& pool, const Batch& batch, int s, bool few) {
+    const int first = batch.starts[s], count = batch.starts[s + 1] - first;
+    const int32_t* table = batch.tables + batch.table_starts[s];
+    place.resize(std::max(place.size(), static_cast<size_t>(first + count)));
+    const bool fits = few && !panels.empty() && panels.back().count + count <= kPanel;
+    for (int r = 0; r < count; ++r) {
+      const bool fresh = r == 0 ? !fits || !shared_ : panels.back().count == kPanel;
+      if (fresh) panels.emplace_back();
+      shared_ = few;
+      PanelPlan& panel = panels.back();
+      const int32_t position = static_cast<int32_t>(batch.positions[first + r]);
+      const Row row{batch.tokens[first + r], position, s, table[position / pool.block_tokens],
+                    position % pool.block_tokens};
+      place[first + r] = static_cast<int>(panels.size() - 1) * kPanel + panel.count;
+      add_to_runs(panel, row);
+      panel.rows[panel.count++] = row;
+    }
+    few ? add_packed(model, batch, s, table) : add_whole(model, batch, s, table);
+  }
+
+  static void add_to_runs(PanelPlan& panel, const Row& row) {
+    if (!panel.runs.empty()) {
+      Run& last = panel.runs.back();
+      if (last.slot == row.slot && last.offset + last.count == row.offset) {
+        ++last.count;
+        return;
+      }
+    }
+    panel.runs.push_back({panel.count, 1, row.slot, row.offset});
+  }
+
+  void add_whole(const Model& model, const Batch& batch, int s, const int32_t* table) {
+    for (int r = batch.starts[s]; r < batch.starts[s + 1]; r += 2 * kPanel) {
+      const int rows = std::min(2 * kPanel, batch.starts[s + 1] - r), last = r + rows - 1;
+      for (int head = 0; head < model.kv_heads; ++head) {
+        items.push_back({rows > kPanel ? 2 : 1, place[r] / kPanel, 0, rows, head, 1, table,
+                         static_cast<int32_t>(batch.positions[last]) + 1});
+      }
+    }
+  }
+
+  void add_packed(const Model& model, const Batch& batch, int s, const int32_t* table) {
+    const int first = batch.starts[s], count = batch.starts[s + 1] - first;
+    const int rows_at_once = std::min(count, kPanel / model.group());
+    const int heads_at_once = std::max(1, kPanel / (rows_at_once * model.group()));
+    for (int r = 0; r < count; r += rows_at_once) {
+      const int rows = std::min(rows_at_once, count - r);
+      for (int head = 0; head < model.kv_heads; head += heads_at_once) {
+        items.push_back({0, place[first + r] / kPanel, place[first + r] % kPanel, rows, head,
+                         std::min(heads_at_once, model.kv_heads - head), table,
+                         static_cast<int32_t>(batch.positions[first + r + rows - 1]) + 1});
+      }
+    }
+  }
+
+  bool shared_ = false;  // the last panel takes sequences with few rows
+};
+
+// Values of tokens that do not exist yet are multiplied by zero, and must not be NaN: a block that
+// this step begins and does not fill is cleared. Whoever fills it writes over that.
+inline void clear_begun_blocks(const Model& model, const Pool& pool, const Plan& plan) {
+  const size_t half = static_cast<size_t>(model.kv_heads) * pool.block_tokens * model.head_dim * 2;
+  for (const PanelPlan& panel : plan.panels) {
+    for (const Run& run : panel.runs) {
+      if (run.offset != 0 || run.count == pool.block_tokens) continue;
+      for (int layer = 0; layer < model.layers; ++layer) {
+        uint8_t* block = pool.memory + pool.slot_bytes * run.slot;
+        __builtin_memset(block + (2 * layer + 1) * half, 0, half);
+      }
+    }
+  }
+}
+
+}  // namespace twinfleet

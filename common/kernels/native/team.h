@@ -1,0 +1,108 @@
+// The threads of one engine. The caller is the first of them; the others sleep between steps.
+//
+// Inside a step threads meet at barriers, hundreds of times, a few microseconds apart: so they spin
+// a little, and then sleep, because on a shared machine the thread they wait for may need the core.
+#pragma once
+#include <immintrin.h>
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <thread>
+#include <vector>
+
+namespace twinfleet {
+
+// Units of one piece of work, for whoever asks next: a thread that lost its core for a while does
+// less, and the others do not wait for its share. Small enough that nobody is left with much.
+class Work {
+ public:
+  void begin(int threads) {
+    next_.store(0, std::memory_order_relaxed);
+    threads_ = threads;
+  }
+
+  // The next units of so many; an empty range when none are left.
+  struct Range {
+    int first, last;
+  };
+  Range claim(int units) {
+    const int some = threads_ == 1 ? units : std::max(1, units / (8 * threads_));
+    const int first = next_.fetch_add(some, std::memory_order_relaxed);
+    return {std::min(first, units), std::min(first + some, units)};
+  }
+  int claim_one() { return next_.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  alignas(64) std::atomic<int> next_{0};
+  int threads_ = 1;
+};
+
+class Team {
+ public:
+  explicit Team(int threads) : size_(threads) {
+    for (int i = 1; i < threads; ++i) others_.emplace_back([this, i] { serve(i); });
+  }
+  Team(const Team&) = delete;
+  ~Team() {
+    job_ = nullptr;
+    announce();
+    for (std::thread& other : others_) other.join();
+  }
+
+  int size() const { return size_; }
+
+  // Calls job(thread) on every thread of the team and returns when all are done.
+  void run(const std::function<void(int)>& job) {
+    job_ = &job;
+    announce();
+    job(0);
+    barrier();
+  }
+
+  // Every thread of the running job comes here before any goes on.
+  void barrier() {
+    if (size_ == 1) return;
+    const uint32_t round = round_.load(std::memory_order_acquire);
+    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == size_) {
+      arrived_.store(0, std::memory_order_relaxed);
+      round_.store(round + 1, std::memory_order_release);
+      round_.notify_all();
+    } else {
+      wait_while(round_, round);
+    }
+  }
+
+ private:
+  static constexpr int kSpins = 4000;
+
+  static void wait_while(const std::atomic<uint32_t>& value, uint32_t old) {
+    for (int i = 0; i < kSpins; ++i) {
+      if (value.load(std::memory_order_acquire) != old) return;
+      _mm_pause();
+    }
+    value.wait(old, std::memory_order_acquire);
+  }
+
+  void announce() {
+    jobs_.fetch_add(1, std::memory_order_release);
+    jobs_.notify_all();
+  }
+
+  void serve(int thread) {
+    for (uint32_t seen = 0;; ++seen) {
+      wait_while(jobs_, seen);
+      if (job_ == nullptr) return;
+      (*job_)(thread);
+      barrier();
+    }
+  }
+
+  const int size_;
+  const std::function<void(int)>* job_ = nullptr;
+  std::atomic<uint32_t> jobs_{0}, round_{0};
+  std::atomic<int> arrived_{0};
+  std::vector<std::thread> others_;
+};
+
+}  // namespace twinfleet

@@ -1,0 +1,37 @@
+"""A worker with a real model in the native CPU kernels."""
+
+from common.checkpoint.default_model import model_name, resolve_model
+from common.checkpoint.prepared_tokenizer import prepare_tokenizer
+from common.domain.card import ModelCard
+from common.engine.native_runner import NativeRunner
+from common.engine.runner_settings import RunnerSettings
+from common.worker.engines import Loaded
+from common.worker.settings import WorkerSettings
+
+
+def load(settings: WorkerSettings) -> Loaded:
+    """Raises NativeUnavailable where the kernels cannot run this model on this machine."""
+    cache = settings.cache.expanduser()
+    path = resolve_model(settings.model, cache)
+    runner = NativeRunner.load(
+        path,
+        cache,
+        RunnerSettings(
+            settings.block_tokens,
+            settings.threads,
+            settings.device,
+            settings.arithmetic,
+            settings.cpu_level,
+        ),
+    )
+    card = ModelCard(
+        model=model_name(path),
+        weights_digest=runner.weights_digest,
+        tokenizer_digest=prepare_tokenizer(path, cache).digest,
+        arithmetic=settings.arithmetic,
+        block_tokens=settings.block_tokens,
+        context_tokens=runner.context_tokens,
+        vocab=runner.vocab,
+        eos_token_ids=runner.eos_token_ids,
+    )
+    return Loaded(runner, card)
