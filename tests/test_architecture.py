@@ -58,6 +58,7 @@ PURE = (
     "common/kv/",
     "common/engine/scheduler.py",
     "common/engine/sequence.py",
+    "common/engine/step_cost.py",
     "common/engine/prefix_cache.py",
     "services/router/lifecycle.py",
     "services/router/index.py",

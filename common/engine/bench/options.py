@@ -9,7 +9,7 @@ from common.engine.bench.backend import BACKENDS, RunnerChoice
 
 
 def add_engine_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--engine", choices=BACKENDS, default="torch")
+    parser.add_argument("--engine", choices=BACKENDS, default="native")
     parser.add_argument("--arithmetic", default="", help="as the engine names it")
     parser.add_argument("--model", default="", help="GGUF file, Hugging Face folder, or 'default'")
 

@@ -14,9 +14,9 @@ def options(*arguments: str) -> argparse.Namespace:
 
 def test_the_arithmetic_is_the_engines_first_unless_named(tmp_path: Path) -> None:
     model = f"--model={tmp_path}"
-    assert runner_choice(options(model), 1).arithmetic == "fp32"
-    assert runner_choice(options(model, "--engine=native"), 1).arithmetic == "bf16"
-    named = options(model, "--engine=native", "--arithmetic=int8")
+    assert runner_choice(options(model, "--engine=torch"), 1).arithmetic == "fp32"
+    assert runner_choice(options(model), 1).arithmetic == "bf16"
+    named = options(model, "--arithmetic=int8")
     assert runner_choice(named, 1).arithmetic == "int8"
 
 

@@ -11,7 +11,7 @@ from common.engine.bench import profile
 def arguments(tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setenv("TWINFLEET_CACHE", str(tmp_path))
     monkeypatch.setattr(profile, "find_py_spy", lambda: None)
-    return ["--model", str(tiny_folder), "--streams", "2", "--tokens", "4"]
+    return ["--engine", "torch", "--model", str(tiny_folder), "--streams", "2", "--tokens", "4"]
 
 
 def test_without_a_sampler_it_traces(
