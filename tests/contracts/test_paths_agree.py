@@ -1,5 +1,5 @@
-"""Every path through one engine in torch gives the same ids with a real model: whole, chunked, cached,
-preempted, beside others or alone. Each path must also have been taken."""
+"""Every path through one engine in torch gives the same ids with a real model: whole, chunked,
+cached, preempted, beside others or alone. Each path must also have been taken."""
 
 from functools import cache
 
