@@ -54,7 +54,7 @@ struct Plan {
     for (bool few : {false, true}) {
       for (int s = 0; s < batch.sequences; ++s) {
         const int rows = batch.starts[s + 1] - batch.starts[s];
-        if ((rows <= kFewRows) == few) lay(model, pool, batch, s, few);
+        if (rows > 0 && (rows <= kFewRows) == few) lay(model, pool, batch, s, few);
       }
     }
     std::stable_sort(items.begin(), items.end(), [](const Item& a, const Item& b) {

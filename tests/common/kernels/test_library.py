@@ -9,6 +9,7 @@ import pytest
 
 from common.checkpoint.rope import rope_frequencies
 from common.kernels import library as module
+from common.kernels.build import compiler
 from common.kernels.library import (
     PHASES,
     Kernels,
@@ -23,6 +24,15 @@ from common.kernels.packed_model import PackedModel, pack_model
 from tests.support.native_bench import NEEDS_NATIVE, grouped_llama
 
 BLOCK_TOKENS = 16
+
+
+def test_they_are_built_where_they_can_be() -> None:
+    """Other tests skip without them, and must not do so because a build was forgotten."""
+    cpuinfo = Path("/proc/cpuinfo")
+    flags = cpuinfo.read_text() if cpuinfo.exists() else ""
+    if compiler() is None or not all(flag in flags for flag in (" avx2", " fma", " f16c")):
+        pytest.skip("no compiler, or a CPU without AVX2")
+    assert best_level() > Level.NONE, "make setup builds the kernels"
 
 
 @pytest.fixture(scope="module")
