@@ -2,8 +2,11 @@
 //
 // Inside a step threads meet at barriers, hundreds of times, a few microseconds apart: so they spin
 // a little, and then sleep, because on a shared machine the thread they wait for may need the core.
+// Two of them on one core would wait for each other's time slices, and a scheduler that wakes a
+// thread where it was called from puts them there: so whoever finds itself beside another moves.
 #pragma once
 #include <immintrin.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
@@ -40,7 +43,8 @@ class Work {
 
 class Team {
  public:
-  explicit Team(int threads) : size_(threads) {
+  explicit Team(int threads) : size_(threads), cores_(threads) {
+    has_cores_ = sched_getaffinity(0, sizeof allowed_, &allowed_) == 0;
     for (int i = 1; i < threads; ++i) others_.emplace_back([this, i] { serve(i); });
   }
   Team(const Team&) = delete;
@@ -55,6 +59,7 @@ class Team {
   // Calls job(thread) on every thread of the team and returns when all are done.
   void run(const std::function<void(int)>& job) {
     job_ = &job;
+    cores_[0].store(sched_getcpu(), std::memory_order_relaxed);
     announce();
     job(0);
     barrier();
@@ -84,6 +89,19 @@ class Team {
     value.wait(old, std::memory_order_acquire);
   }
 
+  // Leaves the core to a thread that came before this one in the team, when there is another.
+  void move_apart(int thread) {
+    cpu_set_t others = allowed_;
+    bool crowded = false;
+    for (int t = 0; t < thread; ++t) {
+      const int taken = cores_[t].load(std::memory_order_relaxed);
+      crowded = crowded || taken == sched_getcpu();
+      if (taken >= 0) CPU_CLR(taken, &others);
+    }
+    if (crowded && has_cores_ && CPU_COUNT(&others) > 0) sched_setaffinity(0, sizeof others, &others);
+    cores_[thread].store(sched_getcpu(), std::memory_order_relaxed);
+  }
+
   void announce() {
     jobs_.fetch_add(1, std::memory_order_release);
     jobs_.notify_all();
@@ -93,6 +111,7 @@ class Team {
     for (uint32_t seen = 0;; ++seen) {
       wait_while(jobs_, seen);
       if (job_ == nullptr) return;
+      move_apart(thread);
       (*job_)(thread);
       barrier();
     }
@@ -102,6 +121,9 @@ class Team {
   const std::function<void(int)>* job_ = nullptr;
   std::atomic<uint32_t> jobs_{0}, round_{0};
   std::atomic<int> arrived_{0};
+  std::vector<std::atomic<int>> cores_;  // where each thread began the step
+  cpu_set_t allowed_;
+  bool has_cores_;
   std::vector<std::thread> others_;
 };
 
