@@ -5,12 +5,15 @@ is reported as not measured. Ours stays loaded, peers come one after the other.
 """
 
 import argparse
+import itertools
 import json
 import os
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -20,7 +23,7 @@ from common.engine.bench.backend import RunnerChoice
 from common.engine.bench.machine import load_average, machine
 from common.engine.bench.options import add_engine_options, runner_choice
 from common.engine.bench.peers.adapters import ADAPTERS, OURS
-from common.engine.bench.peers.cases import FULL, QUICK, Case
+from common.engine.bench.peers.cases import FULL, KINDS, QUICK, Case
 from common.engine.bench.peers.pairs import Comparison, compare
 from common.engine.bench.peers.peer_process import PeerFailed, PeerOrder, PeerProcess
 from common.engine.bench.peers.peers_report import as_json, peers_table
@@ -39,7 +42,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         parser.add_argument(flag, action="append", default=[], type=_named, help=meaning)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=3, help="pairs of each case")
+    parser.add_argument(
+        "--pause", type=float, default=0.5, help="seconds before a run: threads spin after another"
+    )
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", nargs="*", choices=KINDS, default=KINDS, help="kinds of cases")
     parser.add_argument("--json", type=Path, help="where to write the result")
     options = parser.parse_args(arguments)
     for name in (*dict(options.venv), *dict(options.peer_model)):
@@ -79,6 +86,10 @@ def _environment(options: argparse.Namespace, name: str) -> dict[str, str]:
     return {variable: value for peer, variable, value in split if peer == name}
 
 
+def chosen(options: argparse.Namespace) -> list[Case]:
+    return [case for case in (QUICK if options.quick else FULL) if case.kind in options.only]
+
+
 def our_order(choice: RunnerChoice) -> PeerOrder:
     named = {
         "engine": choice.engine,
@@ -94,7 +105,7 @@ def our_order(choice: RunnerChoice) -> PeerOrder:
 def main(arguments: Sequence[str]) -> int:
     options = parse(arguments)
     choice = runner_choice(options, options.threads)
-    cases = QUICK if options.quick else FULL
+    cases = chosen(options)
     busy = load_average()
     measured = _measure(options, choice, cases)
     console = Console(width=WIDTH)
@@ -127,12 +138,14 @@ def _measure(options: argparse.Namespace, choice: RunnerChoice, cases: Sequence[
     if not options.venv:
         return measured
     vocab = open_checkpoint(choice.model, choice.cache).config.vocab
+    seeds = itertools.count()
     with PeerProcess(our_order(choice)) as ours:
         for order in orders(options, choice):
+            plan = [(case, list(itertools.islice(seeds, options.repeats + 1))) for case in cases]
             try:
                 with PeerProcess(order) as peer:
                     measured.peers[order.name] = peer.about
-                    measured.found += _compared(ours, peer, cases, options.repeats, vocab)
+                    measured.found += _compared(ours, peer, plan, vocab, options.pause)
             except PeerFailed as error:
                 if ours.ended:
                     raise
@@ -141,16 +154,23 @@ def _measure(options: argparse.Namespace, choice: RunnerChoice, cases: Sequence[
 
 
 def _compared(
-    ours: PeerProcess, peer: PeerProcess, cases: Sequence[Case], repeats: int, vocab: int
+    ours: PeerProcess,
+    peer: PeerProcess,
+    plan: Sequence[tuple[Case, Sequence[int]]],
+    vocab: int,
+    pause_s: float,
 ) -> list[Comparison]:
+    def run(side: PeerProcess, case: Case, seed: int) -> float | None:
+        time.sleep(pause_s)
+        return side.run(case, seed, vocab)
+
     say = Console(stderr=True, highlight=False)
     done: list[Comparison] = []
     for one in compare(
         peer.name,
-        cases,
-        repeats,
-        lambda case, seed: ours.run(case, seed, vocab),
-        lambda case, seed: peer.run(case, seed, vocab),
+        plan,
+        partial(run, ours),
+        partial(run, peer),
     ):
         say.print(f"{peer.name}: {one.case.name}: {one.ratio}")
         done.append(one)

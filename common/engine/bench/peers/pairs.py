@@ -1,6 +1,7 @@
 """Ours against one peer, pair by pair: whatever else the machine did, it did to both.
 
 Pure. The ratio of a case is the median of the ratios of its pairs, above 1 where ours is better.
+No seed comes twice while ours lives: it would find the prompts of an earlier peer in its cache.
 """
 
 import statistics
@@ -32,19 +33,22 @@ class Comparison:
 
 
 def compare(
-    peer: str, cases: Sequence[Case], repeats: int, ours: Run, theirs: Run
+    peer: str, plan: Sequence[tuple[Case, Sequence[int]]], ours: Run, theirs: Run
 ) -> Iterator[Comparison]:
-    """The first pair of a case warms both up and does not count; who goes first alternates."""
-    for case in cases:
-        pairs = [_pair(case, seed, ours, theirs) for seed in range(repeats + 1)][1:]
+    """Cases with a seed for each pair. The first pair of a case warms both up and does not count;
+    who goes first alternates."""
+    for case, seeds in plan:
+        pairs = [_pair(number, case, seed, ours, theirs) for number, seed in enumerate(seeds)][1:]
         done = [(mine, other) for mine, other in pairs if mine is not None and other is not None]
         yield Comparison(
             peer, case, tuple(mine for mine, _ in done), tuple(other for _, other in done)
         )
 
 
-def _pair(case: Case, seed: int, ours: Run, theirs: Run) -> tuple[float | None, float | None]:
-    if seed % 2:
-        other = theirs(case, seed)
-        return ours(case, seed), other
-    return ours(case, seed), theirs(case, seed)
+def _pair(
+    number: int, case: Case, seed: int, ours: Run, theirs: Run
+) -> tuple[float | None, float | None]:
+    if number % 2 == 0:
+        return ours(case, seed), theirs(case, seed)
+    other = theirs(case, seed)
+    return ours(case, seed), other

@@ -22,11 +22,12 @@ def peers_table(
     cases: Sequence[Case], found: Sequence[Comparison], peers: Mapping[str, str | None]
 ) -> Table:
     """`peers`: what each says about itself; None where it was not measured."""
-    table = Table(title="ours : peer, above 1 is faster", box=box.SIMPLE)
+    said = [f"{name}: {about or NOT_MEASURED}" for name, about in peers.items()]
+    table = Table(title="ours : peer, above 1 is faster", caption="\n".join(said), box=box.SIMPLE)
     for heading in ("case", "ours"):
         table.add_column(heading, no_wrap=True)
-    for name, about in peers.items():
-        table.add_column(f"{name}\n{about or NOT_MEASURED}", justify="right", no_wrap=True)
+    for name in peers:
+        table.add_column(name, justify="right", no_wrap=True)
     table.add_column("against\nthe best", justify="right", no_wrap=True)
     by_place = {(one.case, one.peer): one for one in found}
     for case in cases:

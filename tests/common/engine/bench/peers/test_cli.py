@@ -10,9 +10,11 @@ import pytest
 from common.engine.bench.peers import cli
 from common.engine.bench.peers.adapters import ADAPTERS, OURS
 from common.engine.bench.peers.cases import Case
-from common.engine.bench.peers.cli import main, orders, our_order, parse
+from common.engine.bench.peers.cli import chosen, main, orders, our_order, parse
+from common.engine.bench.peers.peer_process import PeerProcess
 from tests.support.bench_rig import tiny_choice
 
+PAIRS = ["--repeats", "2", "--pause", "0"]
 FAKE = "tests.support.fake_peer:open_engine"
 
 
@@ -30,7 +32,7 @@ def arguments(tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(cli, "QUICK", (Case("streams", 2, output=3), Case("warm", 8)))
     for name in (OURS, "llama", "vllm"):
         monkeypatch.setitem(ADAPTERS, name, FAKE)
-    return ["--model", str(tiny_folder), "--quick", "--threads", "1", "--repeats", "2"]
+    return ["--model", str(tiny_folder), "--quick", "--threads", "1", *PAIRS]
 
 
 def test_a_peer_is_compared_pair_by_pair(
@@ -62,6 +64,25 @@ def test_one_that_fails_does_not_stop_the_next(
     assert result["failures"] == {"vllm": "vllm ended with 1"}
     assert {one["peer"] for one in result["comparisons"]} == {"llama"}
     assert "vllm ended with 1" in capfd.readouterr().out
+
+
+def test_no_prompt_comes_twice_while_ours_lives(
+    arguments: list[str], venv: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def run(self: PeerProcess, case: Case, seed: int, vocab: int) -> float:
+        asked.append((self.name, seed))
+        return 1.0
+
+    monkeypatch.setattr(PeerProcess, "run", run)
+    assert main([*arguments, "--venv", f"llama={venv}", "--venv", f"vllm={venv}"]) == 0
+    ours = [seed for name, seed in asked if name == OURS]
+    assert len(ours) == len(set(ours)) == 2 * 2 * 3, "peers, cases, pairs"
+
+
+def test_kinds_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {case.kind for case in chosen(parse(["--only", "gap", "warm"]))} == {"gap", "warm"}
 
 
 def test_without_any_nothing_is_measured(

@@ -27,19 +27,19 @@ def test_pairs_are_interleaved_take_turns_and_the_first_does_not_count() -> None
         calls.append(("theirs", seed))
         return side("theirs")
 
-    (one,) = compare("p", [RATE], 2, ours, theirs)
+    (one,) = compare("p", [(RATE, [7, 8, 9])], ours, theirs)
     assert calls == [
-        ("ours", 0),
-        ("theirs", 0),
-        ("theirs", 1),
-        ("ours", 1),
-        ("ours", 2),
-        ("theirs", 2),
+        ("ours", 7),
+        ("theirs", 7),
+        ("theirs", 8),
+        ("ours", 8),
+        ("ours", 9),
+        ("theirs", 9),
     ]
     assert one == Comparison("p", RATE, (4.0, 4.0), (2.0, 2.0))
 
 
 def test_what_a_peer_cannot_do_has_no_ratio() -> None:
-    (one,) = compare("p", [TIME], 2, lambda case, seed: 1.0, lambda case, seed: None)
+    (one,) = compare("p", [(TIME, [0, 1])], lambda case, seed: 1.0, lambda case, seed: None)
     assert one.ours == ()
     assert one.ratio is None
