@@ -60,6 +60,7 @@ PURE = (
     "common/engine/sequence.py",
     "common/engine/step_cost.py",
     "common/engine/prefix_cache.py",
+    "common/engine/roster.py",
     "services/router/lifecycle.py",
     "services/router/index.py",
     "services/router/placement.py",

@@ -5,7 +5,6 @@ for one forward pass, and owns every slot of its pool; it does not know of socke
 loop.
 """
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import assert_never
@@ -30,7 +29,6 @@ from common.engine.job import (
     EngineEvent,
     FirstDrawn,
     Held,
-    Job,
     Refused,
     ResetCache,
     Revoke,
@@ -41,16 +39,15 @@ from common.engine.job import (
 from common.engine.naming import cache_changes, name_blocks
 from common.engine.occupancy import Occupancy, OccupancyIntegral, occupancy
 from common.engine.prefix_cache import PrefixCache
+from common.engine.roster import Roster
 from common.engine.runner import Drawn, Runner
 from common.engine.scheduler import (
     Budget,
     Scheduler,
     StepPlan,
     blocks_for,
-    cacheable_names,
-    reserve,
 )
-from common.engine.sequence import Event, Sequence, State
+from common.engine.sequence import Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +82,10 @@ class Engine:
         self._scheduler = Scheduler(limits.budget(self._block_tokens))
         # A sequence that has the whole pool to itself must end, not wait for one block more.
         self._context_tokens = min(runner.context_tokens, cache.slots * self._block_tokens)
-        self._jobs: dict[AttemptKey, Job] = {}
-        self._waiting: deque[Sequence] = deque()
-        self._held: dict[AttemptKey, Sequence] = {}
-        self._running: list[Sequence] = []
-        self._revoked: set[AttemptKey] = set()
+        self._roster = roster = Roster(cache, self._block_tokens)
+        # The roster's own collections: it changes them in place, the steps read them.
+        self._jobs, self._held, self._running = roster.jobs, roster.held, roster.running
         self._events: list[EngineEvent] = []
-        self._arrivals = 0
         self.steps = 0
         self.integral = OccupancyIntegral(self._block_tokens)
         self.integral.observe(Occupancy(0, 0, 0), clock())
@@ -99,7 +93,7 @@ class Engine:
     @property
     def busy(self) -> bool:
         """False: step() would do nothing until the next command."""
-        return bool(self._running or self._waiting)
+        return bool(self._running or self._roster.waiting)
 
     @property
     def running(self) -> int:
@@ -107,7 +101,7 @@ class Engine:
 
     @property
     def waiting(self) -> int:
-        return len(self._waiting)
+        return len(self._roster.waiting)
 
     @property
     def cache(self) -> PrefixCache:
@@ -145,47 +139,35 @@ class Engine:
             why = f"the prompt needs {needed} KV blocks; this worker has {self._cache.slots}"
             self._events.append(Refused(add.key, ErrorCode.CAPACITY, why))
             return
-        self._jobs[add.key] = Job(add, unfinished=add.params.n)
-        self._arrivals += 1
-        sequence = Sequence(add.key, 0, add.prompt, add.params, self._arrivals, add.root)
-        sequence.units = list(add.units)
-        self._waiting.append(sequence)
+        self._roster.enter(add)
 
     def _start(self, start: Start) -> None:
-        sequence = self._held.pop(start.key, None)
+        sequence = self._roster.start(start.key)
         if sequence is None:
             return
         self._jobs[start.key].exported = start.export_from
-        self._begin(sequence, start.computed)
+        self._take_over(sequence, start.computed)
         self._export(sequence)
 
     def _deliver(self, key: AttemptKey, first: tuple[Drawn, ...]) -> None:
-        sequence = self._held.pop(key, None)
+        sequence = self._roster.start(key)
         if sequence is None:
             return
-        self._begin(sequence, len(sequence.prompt))
-        self._open_choices(sequence, list(first))
+        self._take_over(sequence, len(sequence.prompt))
+        self._open_choices(sequence, first)
 
-    def _begin(self, sequence: Sequence, computed: int) -> None:
-        sequence.advance(Event.START)
+    def _take_over(self, sequence: Sequence, computed: int) -> None:
+        """So many tokens of the started sequence lie verified in its blocks."""
         there = sequence.computed // self._block_tokens
         arrived = sequence.table[there : blocks_for(computed, self._block_tokens)]
         self._runner.to_device(arrived)
         sequence.computed = computed
-        self._running.append(sequence)
-        self._running.sort(key=lambda seq: (seq.arrival, seq.choice))
         name_blocks(sequence, self._cache, self._block_tokens)
 
     def _drop(self, key: AttemptKey) -> None:
-        self._revoked.discard(key)
-        job = self._jobs.pop(key, None)
-        if job is None:
-            return
-        self._events.append(Dropped(key, job.ledger))
-        held = self._held.pop(key, None)
-        doomed = [seq for seq in (*self._running, *self._waiting) if seq.key == key]
-        for sequence in [held, *doomed] if held else doomed:
-            self._end(sequence, FinishReason.CANCELLED)
+        job = self._roster.drop(key)
+        if job is not None:
+            self._events.append(Dropped(key, job.ledger))
 
     def step(self) -> list[EngineEvent]:
         """Compute one batch. Returns every event since the last call."""
@@ -203,32 +185,15 @@ class Engine:
         return events
 
     def _admit(self) -> None:
-        """Reserve blocks for waiting prompts, in order, leaving one block to each that runs."""
-        while self._waiting and self.running < self._limits.max_sequences:
-            if any(seq.state is State.PREEMPTED for seq in self._running):
-                return
-            sequence = self._waiting[0]
-            prompt = len(sequence.prompt)
-            names = cacheable_names(sequence, prompt, self._block_tokens)
-            taken = self._cache.cost(names, blocks_for(prompt, self._block_tokens))
-            if taken + len(self._running) > self._cache.available and self.running:
-                return
-            if not reserve(sequence, prompt, self._cache, self._block_tokens):
-                return
-            self._waiting.popleft()
-            sequence.advance(Event.ADMIT)
-            self._held[sequence.key] = sequence
-            self._jobs[sequence.key].ledger.cached_device_tokens = sequence.computed
-            self._events.append(
-                Held(sequence.key, tuple(sequence.table), cached_tokens=sequence.computed)
-            )
+        for sequence in self._roster.admit(self._limits.max_sequences):
+            cached, key = sequence.computed, sequence.key
+            self._jobs[key].ledger.cached_device_tokens = cached
+            self._events.append(Held(key, tuple(sequence.table), cached_tokens=cached))
 
     def _revoke_youngest(self) -> None:
-        candidates = [seq for key, seq in self._held.items() if key not in self._revoked]
-        if candidates:
-            youngest = max(candidates, key=lambda seq: seq.arrival)
-            self._revoked.add(youngest.key)
-            self._events.append(Revoke(youngest.key))
+        key = self._roster.revoke_youngest()
+        if key is not None:
+            self._events.append(Revoke(key))
 
     def _compute(self, plan: StepPlan) -> None:
         batch, owners = build_batch(plan.rows)
@@ -241,64 +206,58 @@ class Engine:
         for sequence, count in plan.rows:
             sequence.computed += count
             name_blocks(sequence, self._cache, self._block_tokens)
-            self._export(sequence)
-        by_sequence = _by_sequence(owners, drawn)
-        for sequence, _count in plan.rows:
-            tokens = by_sequence.get(id(sequence))
-            if tokens is not None:
-                self._commit(sequence, tokens)
+            if not sequence.output:
+                self._export(sequence)
+        self._commit(owners, drawn)
 
-    def _commit(self, sequence: Sequence, drawn: list[Drawn]) -> None:
-        if sequence.output:
-            self._append(sequence, drawn[0])
-        elif self._jobs[sequence.key].add.hand_off:
-            self._hand_off(sequence, drawn)
+    def _commit(self, owners: list[tuple[Sequence, int]], drawn: list[Drawn]) -> None:
+        first: list[Drawn] = []
+        for (sequence, _choice), token in zip(owners, drawn, strict=True):
+            if sequence.output:
+                self._append(sequence, token)
+                continue
+            first.append(token)
+            if len(first) == sequence.params.n:
+                self._end_prompt(sequence, tuple(first))
+                first.clear()
+
+    def _end_prompt(self, sequence: Sequence, first: tuple[Drawn, ...]) -> None:
+        """Its last token is computed, and every choice's first one drawn."""
+        if self._jobs[sequence.key].add.hand_off:
+            job = self._jobs.pop(sequence.key)
+            self._events.append(FirstDrawn(sequence.key, first, job.ledger))
+            self._roster.leave(sequence, FinishReason.STOP)
         else:
-            self._open_choices(sequence, drawn)
+            self._open_choices(sequence, first)
 
-    def _hand_off(self, sequence: Sequence, drawn: list[Drawn]) -> None:
-        job = self._jobs.pop(sequence.key)
-        self._events.append(FirstDrawn(sequence.key, tuple(drawn), job.ledger))
-        self._end(sequence, FinishReason.STOP)
-
-    def _open_choices(self, leader: Sequence, drawn: list[Drawn]) -> None:
-        """The prompt is done: every choice gets its first token, and its own tail block."""
+    def _open_choices(self, leader: Sequence, first: tuple[Drawn, ...]) -> None:
+        """Every choice gets its first token, and its own tail block."""
         others = [
             fork(leader, choice, self._cache, self._runner)
             for choice in choices_to_draw(leader)[1:]
         ]
-        self._running += others
-        self._running.sort(key=lambda seq: (seq.arrival, seq.choice))
-        for sequence, token in zip([leader, *others], drawn, strict=True):
+        self._roster.join(others)
+        for sequence, token in zip([leader, *others], first, strict=True):
             self._append(sequence, token)
 
     def _append(self, sequence: Sequence, drawn: Drawn) -> None:
+        index = len(sequence.output)
         sequence.output.append(drawn.token)
         finish = finish_of(sequence, self._runner.eos_token_ids, self._context_tokens)
-        index = len(sequence.output) - 1
         self._events.append(Emitted(sequence.key, sequence.choice, index, drawn, finish))
         if finish is None:
             return
-        self._end(sequence, finish)
+        self._roster.leave(sequence, finish)
         job = self._jobs[sequence.key]
         job.unfinished -= 1
         if job.unfinished == 0:
             del self._jobs[sequence.key]
             self._events.append(Done(sequence.key, job.ledger))
 
-    def _end(self, sequence: Sequence, reason: FinishReason) -> None:
-        sequence.advance(Event.FINISH)
-        sequence.finish = reason
-        self._cache.release(sequence.table)
-        sequence.table = []
-        for place in (self._running, self._waiting):
-            if sequence in place:
-                place.remove(sequence)
-
     def _export(self, sequence: Sequence) -> None:
         """Report, and pin, prompt blocks that became final."""
         job = self._jobs[sequence.key]
-        if job.exported is None or sequence.output:
+        if job.exported is None:
             return
         prompt = len(sequence.prompt)
         last = sequence.computed >= prompt
@@ -317,11 +276,3 @@ class Engine:
     def _flush_cache_events(self) -> None:
         changes, self._cache.events = self._cache.events, []
         self._events += cache_changes(changes)
-
-
-def _by_sequence(owners: list[tuple[Sequence, int]], drawn: list[Drawn]) -> dict[int, list[Drawn]]:
-    """The tokens of each sequence, by its id()."""
-    grouped: dict[int, list[Drawn]] = {}
-    for (sequence, _choice), token in zip(owners, drawn, strict=True):
-        grouped.setdefault(id(sequence), []).append(token)
-    return grouped

@@ -5,7 +5,8 @@ cut into chunks, with any number of threads, and at every CPU level. Rows of whi
 than the most likely token never have their logits written down.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
+from itertools import accumulate
 from pathlib import Path
 from typing import Self
 
@@ -95,19 +96,13 @@ class NativeRunner:
         )
 
     def step(self, batch: Batch) -> list[Drawn]:
-        needs = [False] * len(batch.rows)
-        for draw in batch.draws:
-            needs[draw.row] = needs[draw.row] or _needs_logits(draw)
-        rows = self._rows(needs)
-        best = self._compute(batch, rows).tolist()
-        drawn = []
-        for draw in batch.draws:
-            row = rows[draw.row]
-            if row is None or not _needs_logits(draw):
-                drawn.append(Drawn(best[draw.row]))
-            else:
-                drawn.append(self._sampler.draw(row, draw))
-        return drawn
+        needs = [_needs_logits(draw) for draw in batch.draws]
+        rows = self._rows({draw.row for draw, need in zip(batch.draws, needs, strict=True) if need})
+        best = self._compute(batch, [rows.get(row) for row in range(len(batch.rows))]).tolist()
+        return [
+            self._sampler.draw(rows[draw.row], draw) if need else Drawn(best[draw.row])
+            for draw, need in zip(batch.draws, needs, strict=True)
+        ]
 
     def forward(self, batch: Batch) -> Float32Array:
         """Logits [len(batch.rows), vocab]; writes the batch's keys and values."""
@@ -134,25 +129,21 @@ class NativeRunner:
             raise ServingError("the runner was used before it was bound to a pool")
         return self._bound
 
-    def _rows(self, needs: Sequence[bool]) -> list[Float32Array | None]:
-        """Memory for the logits of the rows that need them, the same from step to step."""
-        count = sum(needs)
-        if len(self._logits) < count:
-            self._logits = np.empty((count, self.vocab), dtype=np.float32)
-        free = iter(self._logits)
-        return [next(free) if need else None for need in needs]
+    def _rows(self, wanted: Set[int]) -> dict[int, Float32Array]:
+        """Memory for the logits of these rows, the same from step to step."""
+        if len(self._logits) < len(wanted):
+            self._logits = np.empty((len(wanted), self.vocab), dtype=np.float32)
+        return dict(zip(sorted(wanted), self._logits, strict=False))
 
     def _compute(self, batch: Batch, logits: Sequence[Float32Array | None]) -> Int32Array:
         assert self._pool is not None
-        lengths = [len(table) for table in batch.tables]
-        starts = np.zeros(len(lengths), dtype=np.int32)
-        np.cumsum(lengths[:-1], out=starts[1:])
+        starts = list(accumulate(map(len, batch.tables[:-1]), initial=0))
         ragged = RaggedBatch(
             tokens=batch.tokens,
             positions=batch.positions,
             starts=batch.starts,
             tables=np.concatenate(batch.tables, dtype=np.int32),
-            table_starts=starts,
+            table_starts=np.array(starts, dtype=np.int32),
             wanted=batch.rows,
         )
         return self._kernels.step(ragged, logits)

@@ -85,6 +85,8 @@ def plan_step(
     before."""
     plan = StepPlan(turn=turn)
     _plan_decodes(running, cache, budget, plan)
+    if len(plan.rows) == len(running):
+        return plan
     if not plan.preempted:
         # Resuming while others are thrown out would only trade places with them.
         _resume(running, cache, budget)
@@ -95,19 +97,21 @@ def plan_step(
 def _plan_decodes(
     running: Sequences[Sequence], cache: PrefixCache, budget: Budget, plan: StepPlan
 ) -> None:
-    decodes = [seq for seq in running if seq.state is State.RUNNING and seq.remaining == 1]
-    prompts = any(seq.state is State.RUNNING and seq.remaining > 1 for seq in running)
+    alive = [seq for seq in running if seq.state is State.RUNNING]
+    decodes = [seq for seq in alive if seq.remaining == 1]
+    prompts = len(decodes) < len(alive)
     room = budget.step_tokens - (budget.prompt_rows if prompts else 0)
     if len(decodes) > room:
-        later = [seq for seq in decodes if _place(seq) > plan.turn]
+        later = [seq for seq in decodes if place_of(seq) > plan.turn]
         decodes = (later + decodes[: len(decodes) - len(later)])[:room]
-        plan.turn = _place(decodes[-1])
-        decodes.sort(key=_place)
+        plan.turn = place_of(decodes[-1])
+        decodes.sort(key=place_of)
+    context = 0
     for sequence in decodes:
-        runs = sequence.state is State.RUNNING
-        if runs and _make_room(sequence, running, cache, budget, plan):
+        room_left = sequence.computed < len(sequence.table) * budget.block_tokens
+        if room_left or _make_room(sequence, running, cache, budget, plan):
             plan.rows.append((sequence, 1))
-    context = sum(sequence.length for sequence, _ in plan.rows)
+            context += sequence.computed + 1
     plan.shape = StepShape(len(plan.rows), context)
 
 
@@ -145,7 +149,7 @@ def _beside_decodes(
     return 0 if planned.prefill_tokens else min(count, FLOOR_TOKENS - start % FLOOR_TOKENS)
 
 
-def _place(sequence: Sequence) -> Place:
+def place_of(sequence: Sequence) -> Place:
     return (sequence.arrival, sequence.choice)
 
 
@@ -160,10 +164,8 @@ def _make_room(
     budget: Budget,
     plan: StepPlan,
 ) -> bool:
-    """True if the sequence has a slot for its next token."""
-    if sequence.computed < len(sequence.table) * budget.block_tokens:
-        return True
-    while True:
+    """One block more; False if the sequence was, or is now, preempted or has to wait."""
+    while sequence.state is State.RUNNING:
         slots = cache.allocate(1)
         if slots is not None:
             sequence.table.extend(slots)
@@ -174,13 +176,12 @@ def _make_room(
             return False
         preempt(victim, cache)
         plan.preempted.append(victim)
-        if victim is sequence:
-            return False
+    return False
 
 
 def _youngest(running: Sequences[Sequence]) -> Sequence | None:
     candidates = [seq for seq in running if seq.state is State.RUNNING]
-    return max(candidates, key=_place, default=None)
+    return max(candidates, key=place_of, default=None)
 
 
 def _alone(sequence: Sequence, running: Sequences[Sequence]) -> bool:
