@@ -35,7 +35,8 @@ FLAGS = (
 )
 _AVX2 = ("-mavx2", "-mfma", "-mf16c")
 _AVX512 = (*_AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl")
-_AMX = (*_AVX512, "-mavx512vnni", "-mavx512bf16", "-mamx-tile", "-mamx-bf16", "-mamx-int8")
+_TILES = ("-mamx-tile", "-mamx-bf16", "-mamx-int8")
+_AMX = (*_AVX512, "-mavx512vnni", "-mavx512vbmi", "-mavx512bf16", *_TILES)
 UNITS: dict[str, tuple[str, ...]] = {
     # The first object's copy of an inline function is the one that is linked, so those that run
     # everywhere come first.

@@ -33,7 +33,8 @@ Level best_level() {
   constexpr unsigned kAmxBf16 = 1u << 22, kAmxTile = 1u << 24, kAmxInt8 = 1u << 25;
   constexpr unsigned kTiles = kAmxBf16 | kAmxTile | kAmxInt8, kAvx512Bf16 = 1u << 5;
   const bool has_tiles = (d & kTiles) == kTiles && (a1 & kAvx512Bf16) != 0 &&
-                         __builtin_cpu_supports("avx512vnni");
+                         __builtin_cpu_supports("avx512vnni") &&
+                         __builtin_cpu_supports("avx512vbmi");
   return has_tiles && permits_tiles() ? kAmx : kAvx512;
 }
 

@@ -21,19 +21,52 @@ struct StoredBf16 {
   }
 };
 
+#ifdef __AVX512VBMI__
+// Puts sixteen bytes from `first` on into the second bytes of sixteen floats.
+struct BytePlaces {
+  alignas(64) uint8_t of[64] = {};
+  constexpr explicit BytePlaces(uint8_t first) {
+    for (int i = 0; i < kLanes; ++i) of[4 * i + 1] = static_cast<uint8_t>(first + i);
+  }
+};
+constexpr BytePlaces kLower{0}, kUpper{16};
+#endif
+
 // int8 codes [16][32], then a half-precision scale for each row.
 struct StoredQ8 {
   static constexpr size_t kBytes = 512 + 32;
   static constexpr bool kExpands = true;
   static void expand(const uint8_t* tile, bf16* out) {
-    const int8_t* codes = reinterpret_cast<const int8_t*>(tile);
     alignas(64) float scales[kLanes];
-    store(scales, from_half(reinterpret_cast<const uint16_t*>(tile + 512)));
+    const Vec scale = from_half(reinterpret_cast<const uint16_t*>(tile + 512));
+    store(scales, scale);
+#ifdef __AVX512VBMI__
+    // A code becomes a float without conversion: a byte of 2^15 + 128 + code. Scaled, less the scaled
+    // 2^15 + 128, it is exact before the one rounding, since scales have eleven bits.
+    alignas(64) float offsets[kLanes];
+    store(offsets, scale * splat(-32896.0f));
+    const __m256i* codes = reinterpret_cast<const __m256i*>(tile);
+    const __m512i magic = _mm512_set1_epi32(0x47000000);
+    const __m256i flip = _mm256_set1_epi8(-128);
+    constexpr __mmask64 kSecondBytes = 0x2222222222222222;
     for (int row = 0; row < kLanes; ++row) {
-      const Vec scale = splat(scales[row]);
-      store_narrow(out + row * 32, from_int8(codes + row * 32) * scale);
-      store_narrow(out + row * 32 + 16, from_int8(codes + row * 32 + 16) * scale);
+      const __m512i raised = _mm512_castsi256_si512(_mm256_xor_si256(_mm256_loadu_si256(codes + row), flip));
+      const auto sixteen = [&](const BytePlaces& places) {
+        const __m512i place = _mm512_load_si512(places.of);
+        const __m512i number = _mm512_mask_permutexvar_epi8(magic, kSecondBytes, place, raised);
+        return fma({_mm512_castsi512_ps(number)}, splat(scales[row]), splat(offsets[row])).v;
+      };
+      const auto weights = _mm512_cvtne2ps_pbh(sixteen(kUpper), sixteen(kLower));
+      _mm512_storeu_si512(out + row * 32, (__m512i)weights);
     }
+#else
+    const int8_t* codes = reinterpret_cast<const int8_t*>(tile);
+    for (int row = 0; row < kLanes; ++row) {
+      const Vec factor = splat(scales[row]);
+      store_narrow(out + row * 32, from_int8(codes + row * 32) * factor);
+      store_narrow(out + row * 32 + 16, from_int8(codes + row * 32 + 16) * factor);
+    }
+#endif
   }
 };
 
@@ -51,22 +84,23 @@ struct StoredQ4 {
                                                          8, 9, 10, 11, 12, 13, 14, 15};
     const Vec codes = load(kCodes);
 #ifdef __AVX512BW__
-    // The lookup reads five bits of a word; the table holds everything twice, so the fifth, which
-    // belongs to the next row's code, does not matter.
-#define TF_ROW(row, words)                                                         \
-  {                                                                                \
-    const Vec weights = fma(codes, splat(scales[row]), splat(minima[row]));        \
-    _mm512_storeu_si512(out + (row)*32,                                            \
-                        _mm512_permutexvar_epi16(words, doubled(weights)));        \
-  }
-    for (int group = 0; group < 4; ++group) {
-      const __m512i words = _mm512_loadu_si512(tile + 64 * group);
-      TF_ROW(4 * group, words)
-      TF_ROW(4 * group + 1, _mm512_srli_epi16(words, 4))
-      TF_ROW(4 * group + 2, _mm512_srli_epi16(words, 8))
-      TF_ROW(4 * group + 3, _mm512_srli_epi16(words, 12))
+    const auto table = [&](int row) { return fma(codes, splat(scales[row]), splat(minima[row])); };
+    const __m512i four_bits = _mm512_set1_epi16(15), second = _mm512_set1_epi16(16);
+    // The lookup reads five bits of a word: the fifth chooses one of the two tables of a pair.
+    constexpr int kAndOr = 0xea;
+    for (int row = 0; row < kLanes; row += 4) {
+      const __m512i words = _mm512_loadu_si512(tile + 16 * row);
+      const __m512i words_4 = _mm512_srli_epi16(words, 4), words_8 = _mm512_srli_epi16(words, 8);
+      const __m512i outer = pair(table(row + 3), table(row)), inner = pair(table(row + 1), table(row + 2));
+      const __m512i index[4] = {_mm512_ternarylogic_epi32(words, four_bits, second, kAndOr),
+                                _mm512_and_si512(words_4, four_bits),
+                                _mm512_ternarylogic_epi32(words_8, four_bits, second, kAndOr),
+                                _mm512_srli_epi16(words, 12)};
+      _mm512_storeu_si512(out + row * 32, _mm512_permutexvar_epi16(index[0], outer));
+      _mm512_storeu_si512(out + row * 32 + 32, _mm512_permutexvar_epi16(index[1], inner));
+      _mm512_storeu_si512(out + row * 32 + 64, _mm512_permutexvar_epi16(index[2], inner));
+      _mm512_storeu_si512(out + row * 32 + 96, _mm512_permutexvar_epi16(index[3], outer));
     }
-#undef TF_ROW
 #else
     for (int row = 0; row < kLanes; ++row) {
       alignas(32) bf16 table[kLanes];
@@ -78,12 +112,13 @@ struct StoredQ4 {
 
  private:
 #ifdef __AVX512BW__
-  static __m512i doubled(Vec weights) {
+  static __m512i pair(Vec first, Vec second) {
 #ifdef __AVX512BF16__
-    return (__m512i)_mm512_cvtne2ps_pbh(weights.v, weights.v);
+    return (__m512i)_mm512_cvtne2ps_pbh(second.v, first.v);
 #else
-    const __m256i once = _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded(weights), 16));
-    return _mm512_broadcast_i64x4(once);
+    const __m256i low = _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded(first), 16));
+    const __m256i high = _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded(second), 16));
+    return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
 #endif
   }
 #else

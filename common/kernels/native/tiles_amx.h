@@ -32,7 +32,7 @@ class MatrixUnit {
 
 inline void prefetch(const void* p, size_t bytes) {
   const char* line = static_cast<const char*>(p);
-  for (size_t i = 0; i < bytes; i += 64) _mm_prefetch(line + i, _MM_HINT_T0);
+  for (size_t i = 0; i < bytes; i += 64) _mm_prefetch(line + i, _MM_HINT_T1);
 }
 
 // GCC 12 does not know that loading a tile reads memory, and could leave out or put off what is
@@ -80,7 +80,7 @@ inline void tile_products(const Operand* operands, int count, size_t b_next, flo
 // while the unit multiplies the one before.
 template <class Stored, int P>
 inline void strip_products(const uint8_t* pair, const bf16* const panels[2], int k_tiles, float* c) {
-  constexpr int kAhead = 6;  // tiles of memory latency that a core cannot hide by itself
+  constexpr int kAhead = 16;  // tiles of memory latency that a core cannot hide by itself
   alignas(64) bf16 ring[2][2][kTileWeights];
   const auto tile = [&](int k, int s) { return pair + (2 * k + s) * Stored::kBytes; };
   const auto fetch = [&](int k) {
