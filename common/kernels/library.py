@@ -52,7 +52,7 @@ class _Shape(ctypes.Structure):
 class _Matrix(ctypes.Structure):
     _fields_ = [
         *((name, c_int32) for name in ("stored", "rows", "columns")),
-        *((name, c_void_p) for name in ("tiles", "scales", "bias")),
+        *((name, c_void_p) for name in ("tiles", "bias")),
     ]
 
 
@@ -94,6 +94,8 @@ def load_library() -> ctypes.CDLL:
     if not path.exists():
         raise NativeUnavailable("the native kernels are not built here: make setup builds them")
     library = ctypes.CDLL(str(path))
+    library.tf_peak_flops.argtypes = [c_int32, c_int32]
+    library.tf_peak_flops.restype = c_double
     library.tf_open.restype = c_void_p
     library.tf_open.argtypes = [POINTER(_Shape), POINTER(_Matrix), POINTER(c_void_p)]
     library.tf_bind.argtypes = [c_void_p, POINTER(_Pool), c_int32, c_int32]
@@ -112,6 +114,12 @@ def best_level() -> Level:
         return Level(load_library().tf_best_level())
     except NativeUnavailable:
         return Level.NONE
+
+
+def peak_flops(threads: int) -> float:
+    """Operations a second of the best level's bf16 tile products, everything in a core's cache."""
+    peak: float = load_library().tf_peak_flops(best_level(), threads)
+    return peak
 
 
 def check_shape(config: ModelConfig) -> None:
@@ -138,7 +146,6 @@ class Kernels:
         self._library = load_library()
         self._vectors = {name: np.ascontiguousarray(v) for name, v in packed.vectors.items()}
         self._vectors["frequencies"] = np.ascontiguousarray(frequencies)
-        self._scales = [m.scales for m in packed.matrices.values()]
         shape = _Shape(
             config.hidden,
             config.layers,
@@ -177,11 +184,8 @@ class Kernels:
         return None if vector is None else vector.ctypes.data
 
     def _matrix(self, name: str, matrix: PackedMatrix) -> _Matrix:
-        scales = None if matrix.scales is None else matrix.scales.ctypes.data
         bias = self._vector(f"{name}.bias")
-        return _Matrix(
-            matrix.kind, matrix.rows, matrix.cols, matrix.tiles.ctypes.data, scales, bias
-        )
+        return _Matrix(matrix.kind, matrix.rows, matrix.cols, matrix.tiles.ctypes.data, bias)
 
     def bind(
         self,

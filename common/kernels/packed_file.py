@@ -1,7 +1,7 @@
-"""A packed model on disk: tiles, scales and vectors in a checked file.
+"""A packed model on disk: tiles and vectors in a checked file.
 
-The metadata holds the config and, for each matrix, its kind and size. Tiles and scales come first:
-their sizes are multiples of a cache line, so all of them start on one.
+The metadata holds the config and, for each matrix, its kind and size. Tiles come first: their sizes
+are multiples of a cache line, so all of them start on one.
 """
 
 from collections.abc import Mapping
@@ -17,13 +17,12 @@ from common.checkpoint.errors import CheckpointError
 from common.checkpoint.safetensors_file import Float32Array, SafetensorsFile
 from common.kernels.fused import fused_matrices, fused_vectors
 from common.kernels.packed_matrix import Kind, PackedMatrix
-from common.kernels.tiles import pack, pack_int8
+from common.kernels.tiles import pack, pack_quads
 
 _HEADER_BYTES = 16_384
 _HEADER_BYTES_OF_TENSOR = 256
 _MATRIX = "matrix "
 """Before the names of matrices in the metadata."""
-_SCALES = ".scales"
 
 Packed = tuple[ModelConfig, Mapping[str, PackedMatrix], Mapping[str, Float32Array]]
 
@@ -32,18 +31,14 @@ def write_packed(path: Path, checkpoint: Checkpoint, arithmetic: str) -> None:
     """Holds one matrix in memory at a time; the file appears when it is whole."""
     config = checkpoint.config
     matrices, vectors = fused_matrices(config), fused_vectors(config)
-    tensors = 2 * len(matrices) + len(vectors)
+    tensors = len(matrices) + len(vectors)
     with checked_file(path, _HEADER_BYTES + _HEADER_BYTES_OF_TENSOR * tensors) as file:
         file.metadata["config"] = config_to_json(config)
         for name, fused in matrices.items():
-            if arithmetic == "int8":
-                matrix = pack_int8(fused.join([checkpoint.tensor(part) for part in fused.parts]))
-            else:
-                matrix = pack(fused.join_stored([checkpoint.stored(x) for x in fused.parts]))
+            stored = fused.join_stored([checkpoint.stored(part) for part in fused.parts])
+            matrix = pack_quads(stored) if arithmetic == "int8" else pack(stored)
             file.metadata[_MATRIX + name] = f"{matrix.kind:d} {matrix.rows} {matrix.cols}"
             file.add(name, matrix.tiles)
-            if matrix.scales is not None:
-                file.add(name + _SCALES, matrix.scales)
         for name, fused in vectors.items():
             values = fused.join([checkpoint.tensor(part) for part in fused.parts])
             file.add(name, np.asarray(values, dtype="<f4"))
@@ -69,5 +64,4 @@ def read_packed(path: Path) -> Packed | None:
 
 def _matrix(file: SafetensorsFile, name: str, size: str) -> PackedMatrix:
     kind, rows, cols = map(int, size.split())
-    scales = file.tensor(name + _SCALES) if name + _SCALES in file.entries else None
-    return PackedMatrix(Kind(kind), rows, cols, file.raw(name), scales)
+    return PackedMatrix(Kind(kind), rows, cols, file.raw(name))

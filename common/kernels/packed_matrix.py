@@ -1,7 +1,8 @@
 """A matrix as the native kernels read it: tiles of one kind, strip after strip.
 
-A strip is 16 rows of a row-major [out, in] weight, cut into tiles of 32 columns (64 for INT8),
-which lie one after another. Rows are padded with zeros to a multiple of 32, columns to whole tiles.
+A strip is 16 rows of a row-major [out, in] weight, cut into tiles of 32 columns (64 of QUADS),
+which lie one after another. Rows are padded with zeros to a multiple of 32, columns
+to whole tiles.
 """
 
 from dataclasses import dataclass
@@ -24,16 +25,24 @@ class Kind(IntEnum):
     Q4 = 2
     """Four groups of four rows: uint16 [32 columns] with the code of row j of the group in bits 4j
     to 4j + 3; then float16 scales [16] and minimums [16]; weight = bf16(scale * code + minimum)"""
-    INT8 = 3
-    """int8 codes [16][64]; weight = scale of its row * code"""
+    QUADS4 = 3
+    """For inputs of int8. Codes of two blocks [8 quads of columns][16 rows][4], those of the first
+    in the lower half of a byte; then float16 scales [2 blocks][16] and minimums [2][16];
+    weight = scale * code + minimum"""
+    QUADS8 = 4
+    """For inputs of int8. uint8 codes [2 blocks][8 quads of columns][16 rows][4], float16 scales
+    [2][16]; weight = scale * (code - 128)"""
 
     @property
     def tile_columns(self) -> int:
-        return 64 if self is Kind.INT8 else 32
+        return 64 if self in (Kind.QUADS4, Kind.QUADS8) else 32
 
     @property
     def tile_bytes(self) -> int:
-        return {Kind.BF16: 1024, Kind.Q8: 544, Kind.Q4: 320, Kind.INT8: 1024}[self]
+        return _TILE_BYTES[self]
+
+
+_TILE_BYTES = {Kind.BF16: 1024, Kind.Q8: 544, Kind.Q4: 320, Kind.QUADS4: 640, Kind.QUADS8: 1088}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,8 +54,6 @@ class PackedMatrix:
     """Without padding."""
     tiles: npt.NDArray[np.uint8]
     """[bytes]"""
-    scales: npt.NDArray[np.float32] | None
-    """INT8: one for each row, padding included. None for the other kinds: they are in the tiles."""
 
     @property
     def strips(self) -> int:

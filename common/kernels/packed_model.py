@@ -19,7 +19,7 @@ from common.kernels.packed_file import read_packed, write_packed
 from common.kernels.packed_matrix import PackedMatrix
 
 ARITHMETICS = ("bf16", "int8")
-_FORM = "packed 2"
+_FORM = "packed 3"
 """Counts up with every change to what packing writes."""
 
 

@@ -1,7 +1,8 @@
 """From a stored matrix to tiles and back, in numpy.
 
-Packing moves codes and never computes a weight, except for INT8, which is quantised here: each row
-symmetrically over its largest magnitude. `unpack` is what the kernels must agree with.
+Packing moves codes and never computes a weight, except that bfloat16 for int8 inputs is quantised
+here: each block of 32 columns of a row over its largest magnitude. `unpack` is what the kernels
+must agree with.
 """
 
 from typing import Any, assert_never
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from common.checkpoint.errors import CheckpointError
 from common.checkpoint.safetensors_file import Float32Array, widen_bfloat16
 from common.checkpoint.stored import (
+    BLOCK_COLUMNS,
     Q4,
     Q8,
     Array,
@@ -23,6 +25,9 @@ from common.checkpoint.stored import (
 from common.kernels.packed_matrix import STRIP_ROWS, Kind, PackedMatrix, padded_rows
 
 _LARGEST_CODE = 127
+_CODE_OF_ZERO = 128
+_QUADS = 8
+"""Of columns, in a block."""
 _QUANTISED_AT_ONCE = 1 << 18
 """Weights; a part that stays in the processor's cache."""
 _GROUP_ROWS = 4
@@ -42,25 +47,29 @@ def pack(stored: StoredTensor) -> PackedMatrix:
         case _:
             assert_never(stored)
     rows, cols = stored.codes.shape
-    return PackedMatrix(kind, rows, cols, _joined(fields, kind), None)
+    return PackedMatrix(kind, rows, cols, _joined(fields, kind))
 
 
-def pack_int8(values: Float32Array) -> PackedMatrix:
-    """[rows, columns] float32, finite."""
-    rows, cols = values.shape
-    codes = np.empty((rows, cols), np.int8)
-    scales = np.zeros(padded_rows(rows), np.float32)
-    at_once = max(1, _QUANTISED_AT_ONCE // cols)
-    for first in range(0, rows, at_once):
-        part = slice(first, first + at_once)
-        codes[part], scales[:rows][part] = _quantised(values[part])
-    tiles = _joined([_tiles(codes, Kind.INT8.tile_columns)], Kind.INT8)
-    return PackedMatrix(Kind.INT8, rows, cols, tiles, scales)
+def pack_quads(stored: StoredTensor) -> PackedMatrix:
+    """For inputs of int8. Raises CheckpointError where weights are not finite."""
+    match stored:
+        case Bf16(codes):
+            return pack_quads(_quantised(codes))
+        case Q8(codes, scales):
+            quads = _quads(codes.view(np.uint8) ^ np.uint8(_CODE_OF_ZERO))
+            kind, fields = Kind.QUADS8, [quads, _by_block(scales)]
+        case Q4(codes, scales, minimums):
+            first, second = np.split(_quads(codes), 2, axis=2)
+            kind = Kind.QUADS4
+            fields = [first | second << np.uint8(4), _by_block(scales), _by_block(minimums)]
+        case _:
+            assert_never(stored)
+    rows, cols = stored.codes.shape
+    return PackedMatrix(kind, rows, cols, _joined(fields, kind))
 
 
 def unpack(matrix: PackedMatrix) -> Float32Array:
-    """The weights the kernels compute with, [rows, cols]: of INT8 the float32 scale * code, of
-    every other kind bfloat16 values."""
+    """The weights the kernels compute with, [rows, cols]: bfloat16 values, of QUADS exact ones."""
     tiles = _by_strip(matrix)
     match matrix.kind:
         case Kind.BF16:
@@ -73,27 +82,67 @@ def unpack(matrix: PackedMatrix) -> Float32Array:
             codes = (words >> _shifts() & 15).astype(np.uint8).reshape(*tiles.shape[:2], -1, 32)
             scales, minimums = (_field(tiles, at, np.float16, 1) for at in (256, 288))
             values = _rounded(Q4(_rows(codes), _rows(scales), _rows(minimums)))
-        case Kind.INT8:
-            if matrix.scales is None:
-                raise ValueError("an INT8 matrix needs the scales of its rows")
-            codes = _field(tiles, 0, np.int8, Kind.INT8.tile_columns)
-            values = _rows(codes).astype(np.float32) * matrix.scales[:, None]
+        case Kind.QUADS4:
+            both = tiles[..., :512].reshape(*tiles.shape[:2], _QUADS, STRIP_ROWS, 4)
+            codes = _from_quads(np.concatenate([both & 15, both >> 4], axis=2))
+            scales, minimums = _of_blocks(tiles, 512), _of_blocks(tiles, 576)
+            values = dequantised(Q4(codes, scales, minimums))
+        case Kind.QUADS8:
+            codes = _from_quads(tiles[..., :1024].reshape(*tiles.shape[:2], -1, STRIP_ROWS, 4))
+            signed = (codes ^ np.uint8(_CODE_OF_ZERO)).view(np.int8)
+            values = dequantised(Q8(signed, _of_blocks(tiles, 1024)))
         case _:
             assert_never(matrix.kind)
     return values[: matrix.rows, : matrix.cols]
 
 
-def _quantised(values: Float32Array) -> tuple[npt.NDArray[np.int8], Float32Array]:
-    """Codes, and a scale for each row; a row of zeros has scale 0."""
-    largest = np.maximum(values.max(axis=1), -values.min(axis=1))
-    if not np.isfinite(largest).all():
-        raise CheckpointError("a matrix holds weights that are not finite")
-    scales = largest / np.float32(_LARGEST_CODE)
-    quotients = values / np.where(scales == 0, np.float32(1), scales)[:, None]
-    np.rint(quotients, out=quotients)
-    # A scale so small that it is inexact can carry the largest weight beyond its code.
-    np.clip(quotients, -_LARGEST_CODE, _LARGEST_CODE, out=quotients)
-    return quotients.astype(np.int8), scales
+def _quantised(codes: npt.NDArray[np.uint16]) -> Q8:
+    """Of [rows, any] bfloat16."""
+    padding = -codes.shape[1] % BLOCK_COLUMNS
+    codes = np.pad(codes, ((0, 0), (0, padding)))
+    rows, cols = codes.shape
+    found = Q8(np.empty(codes.shape, np.int8), np.empty((rows, cols // BLOCK_COLUMNS), np.float16))
+    at_once = max(1, _QUANTISED_AT_ONCE // cols)
+    for first in range(0, rows, at_once):
+        part = slice(first, first + at_once)
+        blocks = widen_bfloat16(codes[part]).reshape(-1, cols // BLOCK_COLUMNS, BLOCK_COLUMNS)
+        found.scales[part] = _scales(np.abs(blocks).max(axis=2))
+        divisors = np.where(found.scales[part] == 0, np.float16(1), found.scales[part])
+        found.codes[part] = np.rint(blocks / divisors[..., None]).reshape(-1, cols)
+    return Q8(found.codes[:, : cols - padding], found.scales)
+
+
+def _scales(largest: Float32Array) -> npt.NDArray[np.float16]:
+    """Large enough that no code is beyond 127."""
+    wanted = largest / np.float32(_LARGEST_CODE)
+    with np.errstate(over="ignore"):
+        scales = wanted.astype(np.float16)
+        scales = np.where(scales < wanted, np.nextafter(scales, np.float16(np.inf)), scales)
+    if not np.isfinite(scales).all():
+        raise CheckpointError("a matrix holds weights that are not finite, or beyond all scales")
+    return scales
+
+
+def _quads(codes: Array) -> Array:
+    """[rows, any] -> [strips, tiles of a strip, 16 quads, 16 rows, 4]"""
+    tiles = _tiles(codes, 2 * BLOCK_COLUMNS)
+    return tiles.reshape(*tiles.shape[:3], -1, 4).swapaxes(2, 3)
+
+
+def _from_quads(quads: Array) -> Array:
+    """The inverse, padding included."""
+    return _rows(quads.swapaxes(2, 3).reshape(*quads.shape[:2], STRIP_ROWS, -1))
+
+
+def _by_block(scales: Array) -> Array:
+    """[rows, blocks of columns] -> [strips, tiles of a strip, 2 blocks, 16 rows]"""
+    return _tiles(scales, 2).swapaxes(2, 3)
+
+
+def _of_blocks(tiles: Bytes, at: int) -> Array:
+    """The inverse, padding included, from byte `at` of each tile."""
+    halves = np.ascontiguousarray(tiles[..., at : at + 64]).view(np.float16)
+    return _rows(halves.reshape(*tiles.shape[:2], 2, STRIP_ROWS).swapaxes(2, 3))
 
 
 def _tiles(rows: Array, columns: int) -> Array:

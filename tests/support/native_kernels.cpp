@@ -94,7 +94,7 @@ void expand_tile(int stored, const uint8_t* tile, bf16* out) {
       return StoredQ8::expand(tile, out);
     case Stored::kQ4:
       return StoredQ4::expand(tile, out);
-    case Stored::kInt8:
+    default:
       return;
   }
 }
@@ -118,11 +118,6 @@ void strips(const Matrix* w, int pair, int count, const bf16* const* panels, flo
   if (w->stored == Stored::kQ4) strips_of<StoredQ4>(*w, pair, count, panels, out);
 }
 
-void strips_int8(const int8_t* tiles, const int8_t* high, const int8_t* low, int count, int32_t* out) {
-  const MatrixUnit unit;
-  strip_products_int8(tiles, high, low, count, out, out + 2 * kTile);
-}
-
 void times(const Matrix* w, const uint8_t* panels, size_t panel_bytes, int count, int threads,
            float* out) {
   const int rows = w->strips() * kLanes;
@@ -144,9 +139,9 @@ size_t packed_size(int stored, int features) {
   return packed_bytes(static_cast<Stored>(stored), features);
 }
 
-void pack_panel(int stored, const float* x, int features, uint8_t* out) {
+void pack_panel(int stored, const float* x, int features, int tokens, uint8_t* out) {
   const MatrixUnit unit;
-  pack(static_cast<Stored>(stored), x, features, out);
+  pack(static_cast<Stored>(stored), x, features, tokens, out);
 }
 
 void norm(const float* x, const float* weight, int features, float eps, float* out) {

@@ -29,7 +29,7 @@ class Matrix(ctypes.Structure):
 
     _fields_ = [
         *((name, c_int32) for name in ("stored", "rows", "columns")),
-        *((name, c_void_p) for name in ("tiles", "scales", "bias")),
+        *((name, c_void_p) for name in ("tiles", "bias")),
     ]
 
 
@@ -85,15 +85,6 @@ class NativeKernels:
         call(byref(_matrix(matrix, None)), pair, len(panels), pointers, _data(out))
         return out
 
-    def strip_products_int8(
-        self, tiles: Bytes, high: Bytes, low: Bytes
-    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-        """Sums of both planes, [32 rows, 16]."""
-        sums = np.zeros((2, 32, LANES), np.int32)
-        count = high.size // 1024
-        self.library.strips_int8(_data(tiles), _data(high), _data(low), count, _data(sums))
-        return sums[0], sums[1]
-
     def multiply(
         self, matrix: PackedMatrix, panels: Bytes, threads: int, bias: Float32Array | None = None
     ) -> Float32Array:
@@ -104,10 +95,11 @@ class NativeKernels:
         self.library.times(byref(whole), _data(panels), c_size_t(size), count, threads, _data(out))
         return out
 
-    def pack(self, kind: Kind, panel: Float32Array) -> Bytes:
+    def pack(self, kind: Kind, panel: Float32Array, tokens: int = LANES) -> Bytes:
+        """The first `tokens` lanes count."""
         size = self.library.packed_size(int(kind), len(panel))
         out = np.zeros(size, np.uint8)
-        self.library.pack_panel(int(kind), _data(panel), len(panel), _data(out))
+        self.library.pack_panel(int(kind), _data(panel), len(panel), tokens, _data(out))
         return out
 
     def rms_norm(self, panel: Float32Array, weight: Float32Array, eps: float) -> Float32Array:
@@ -149,13 +141,11 @@ def operands(left: Codes, right: Codes, tiles: int) -> Operands:
 
 
 def _matrix(matrix: PackedMatrix, bias: Float32Array | None) -> Matrix:
-    scales = None if matrix.scales is None else matrix.scales.ctypes.data
     return Matrix(
         int(matrix.kind),
         matrix.rows,
         matrix.cols,
         matrix.tiles.ctypes.data,
-        scales,
         None if bias is None else bias.ctypes.data,
     )
 

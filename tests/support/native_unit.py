@@ -19,7 +19,7 @@ from common.kernels.build import FLAGS, SOURCES, UNITS, compiler
 NEEDED = {
     "avx2": {"avx2", "fma", "f16c"},
     "avx512": {"avx512f", "avx512bw", "avx512dq", "avx512vl"},
-    "amx": {"avx512_bf16", "avx512_vnni", "amx_tile", "amx_bf16", "amx_int8"},
+    "amx": {"avx512_bf16", "avx512_vnni", "avx512vbmi", "amx_tile", "amx_bf16", "amx_int8"},
 }
 """By level, as /proc/cpuinfo names them."""
 

@@ -21,8 +21,8 @@ from common.kernels.fused import fused_matrices, fused_vectors
 from common.kernels.library import Kernels, Level, RaggedBatch
 from common.kernels.packed_matrix import Kind, PackedMatrix
 from common.kernels.packed_model import PackedModel
-from common.kernels.tiles import pack, pack_int8
-from tests.support.stored_tensors import random_stored
+from common.kernels.tiles import pack, pack_quads
+from tests.support.stored_tensors import BF16_KINDS, random_stored
 
 CONTEXT = 300
 
@@ -59,11 +59,10 @@ def packed_model(kind: Kind, *, odd: bool) -> PackedModel:
 
     def matrix(parts: Sequence[str], name: str) -> PackedMatrix:
         fused = fused_matrices(config)[name]
-        stored = [random_stored(kind, *shapes[_short(part)], rng) for part in parts]
-        if kind is Kind.INT8:
-            values = [rng.normal(size=shapes[_short(p)]).astype(np.float32) for p in parts]
-            return pack_int8(fused.join(values))
-        return pack(fused.join_stored(stored))
+        file_kind = {Kind.QUADS4: Kind.Q4, Kind.QUADS8: Kind.BF16}.get(kind, kind)
+        stored = [random_stored(file_kind, *shapes[_short(part)], rng) for part in parts]
+        joined = fused.join_stored(stored)
+        return pack(joined) if kind in BF16_KINDS else pack_quads(joined)
 
     def vector(part: str) -> Array:
         return rng.uniform(0.5, 1.5, shapes[_short(part)][0]).astype(np.float32)
@@ -171,7 +170,7 @@ def main(path: str, overrun: str = "") -> None:
         for level in range(Level.AVX2, library.best_level() + 1):
             for kind in Kind:
                 for block, threads in ((16, 2), (32, 1), (64, 2)):
-                    odd = kind in (Kind.BF16, Kind.INT8)
+                    odd = kind in (Kind.BF16, Kind.QUADS8)
                     drive(Level(level), kind, block, threads, odd=odd)
             sys.stdout.write(f"{Level(level).name}\n")
 

@@ -4,18 +4,24 @@ import numpy as np
 
 from common.checkpoint.stored import Q4, Q8, Array, Bf16, StoredTensor, round_bfloat16
 from common.kernels.packed_matrix import Kind, PackedMatrix
-from common.kernels.tiles import pack, pack_int8
+from common.kernels.tiles import pack, pack_quads
 
 BF16_KINDS = (Kind.BF16, Kind.Q8, Kind.Q4)
 """That become bfloat16 when they are read."""
+INT8_KINDS = (Kind.QUADS4, Kind.QUADS8)
+"""That take inputs of int8."""
 
 
 def random_matrix(kind: Kind, rows: int, columns: int, seed: int) -> PackedMatrix:
-    """Weights around one in size; Q8 and Q4 need columns that are a multiple of 32."""
+    """Weights around one in size; all kinds but BF16 need columns that are a multiple of 32."""
     rng = np.random.default_rng(seed)
-    if kind is Kind.INT8:
-        return pack_int8(rng.normal(size=(rows, columns)).astype(np.float32))
-    return pack(random_stored(kind, rows, columns, rng))
+    match kind:
+        case Kind.QUADS8:
+            return pack_quads(random_stored(Kind.Q8, rows, columns, rng))
+        case Kind.QUADS4:
+            return pack_quads(random_stored(Kind.Q4, rows, columns, rng))
+        case _:
+            return pack(random_stored(kind, rows, columns, rng))
 
 
 def random_stored(kind: Kind, rows: int, columns: int, rng: np.random.Generator) -> StoredTensor:

@@ -21,7 +21,7 @@ class Backend:
     """`module:class`, with block_tokens, threads and arithmetic."""
     weight_bytes: dict[str, float]
     """Arithmetic -> bytes of a weight where the runner does not say; the first is the default."""
-    peak: str | None
+    peak: str
     """`module:function` of a thread count: its operations a second at best."""
 
 
@@ -36,7 +36,7 @@ BACKENDS = {
         runner="common.engine.native_runner:NativeRunner",
         settings="common.engine.runner_settings:RunnerSettings",
         weight_bytes={"bf16": 2.0, "int8": 1.0},
-        peak=None,
+        peak="common.kernels.library:peak_flops",
     ),
 }
 
@@ -84,9 +84,7 @@ def load_runner(choice: RunnerChoice) -> Runner:
     return runner
 
 
-def peak_flops(choice: RunnerChoice) -> float | None:
-    if choice.backend.peak is None:
-        return None
+def peak_flops(choice: RunnerChoice) -> float:
     probe: Callable[[int], float] = _named(choice.backend.peak)
     return probe(choice.threads)
 

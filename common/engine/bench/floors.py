@@ -67,12 +67,12 @@ class Floors:
     """The machine's peaks with so many threads, measured beside the rows they judge."""
 
     read_bytes_s: float
-    flops_s: float | None
-    """None: this backend has no probe."""
+    flops_s: float
 
     def reached(self, work: Work, seconds: float) -> dict[str, float]:
         """Which fraction of each peak was used. Above 1: a cache helped."""
-        fractions = {"bandwidth": work.bytes / seconds / self.read_bytes_s}
-        if self.flops_s is not None:
-            fractions["flops"] = work.flops / seconds / self.flops_s
+        fractions = {
+            "bandwidth": work.bytes / seconds / self.read_bytes_s,
+            "flops": work.flops / seconds / self.flops_s,
+        }
         return {name: float(np.round(value, 3)) for name, value in fractions.items()}

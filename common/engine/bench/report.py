@@ -25,12 +25,11 @@ def tables(result: dict[str, Any]) -> list[Table]:
 
 def _table(run: dict[str, Any]) -> Table:
     level = f", {run['level']}" if run["level"] else ""
-    peak = run["peak_flops_s"]
     table = Table(
         title=(
             f"{run['engine']} {run['arithmetic']}{level}, {run['threads']} threads: reads "
             f"{run['read_bytes_s'] / 1e9:.1f} GB/s, computes "
-            f"{f'{peak / 1e12:.2f} TFLOP/s' if peak else '(no probe)'}"
+            f"{run['peak_flops_s'] / 1e12:.2f} TFLOP/s"
         ),
         box=box.SIMPLE,
     )
@@ -53,6 +52,6 @@ def _cells(row: dict[str, Any]) -> list[str]:
         f"{row['value']:.{0 if row['unit'] == 'tokens/s' else 2}f} {row['unit']}",
         f"{row['cpu_seconds'] / row['seconds']:.2f}",
         f"{reached['bandwidth']:.0%}",
-        f"{reached['flops']:.0%}" if "flops" in reached else "-",
+        f"{reached['flops']:.0%}",
         ", ".join(notes),
     ]

@@ -77,6 +77,15 @@ extern "C" {
 
 int32_t tf_best_level() { return best_level(); }
 
+// Operations a second; 0 when there is no memory for threads.
+double tf_peak_flops(int32_t level, int32_t threads) try {
+  if (level > best_level()) return 0;
+  const auto peak = level == kAmx ? amx::peak_flops : level == kAvx512 ? avx512::peak_flops : avx2::peak_flops;
+  return peak(threads);
+} catch (const std::exception&) {
+  return 0;
+}
+
 // `matrices`: qkv, output, gate_up and down of each layer, then head and embedding. `vectors`:
 // input_norm, post_norm, q_norm and k_norm of each layer, then norm and rope frequencies; they stay
 // the caller's, while tiles are copied. Null when memory does not suffice.

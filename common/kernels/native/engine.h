@@ -22,9 +22,10 @@ class Engine {
 };
 
 // The same source, compiled for each level: see level.cpp.
-#define TF_DECLARE(level)                                                             \
-  namespace level {                                                                   \
-  std::unique_ptr<Engine> open(const Model& model, const Pool& pool, int threads);    \
+#define TF_DECLARE(level)                                                          \
+  namespace level {                                                                \
+  std::unique_ptr<Engine> open(const Model& model, const Pool& pool, int threads); \
+  double peak_flops(int threads);                                                  \
   }
 TF_DECLARE(avx2)
 TF_DECLARE(avx512)

@@ -93,9 +93,8 @@ class Forward final : public twinfleet::Engine {
     residual_.reserve(sizeof(float) * kLanes * panels * model_.hidden);
     qkv_.reserve(sizeof(float) * kLanes * panels * model_.qkv_rows());
     mixed_.reserve(sizeof(float) * kLanes * panels * layer.output.columns);
-    if (layer.down.stored == Stored::kInt8) {
-      activated_.reserve(sizeof(float) * kLanes * panels * act_rows());
-    }
+    const bool packs_later = twinfleet::takes_int8(layer.down.stored);
+    if (packs_later) activated_.reserve(sizeof(float) * kLanes * panels * act_rows());
     normed_packed_.fit(layer.qkv, panels);
     mixed_packed_.fit(layer.output, panels);
     activated_packed_.fit(layer.down, panels);
@@ -108,6 +107,7 @@ class Forward final : public twinfleet::Engine {
   Work& work(int layer, int which) { return work_[layer * kWorkPerLayer + which]; }
 
   int count() const { return static_cast<int>(plan_.panels.size()); }
+  int tokens(int panel) const { return plan_.panels[panel].count; }
   int act_rows() const { return twinfleet::round_up(model_.intermediate, kLanes); }
 
   void forward(const Batch& batch, int thread) {
@@ -131,7 +131,7 @@ class Forward final : public twinfleet::Engine {
       team_.barrier();
       for (int p = share.first(count()); p < share.last(count()); ++p) {
         const int width = layer.output.columns;
-        pack(mixed_packed_.stored, at(mixed_, width, p), width, mixed_packed_.at(p));
+        pack(mixed_packed_.stored, at(mixed_, width, p), width, tokens(p), mixed_packed_.at(p));
       }
       team_.barrier();
       clock(thread, kAttention);
@@ -175,7 +175,7 @@ class Forward final : public twinfleet::Engine {
     float* normed = scratch_[share.thread].panel.as<float>();
     for (int p = share.first(count()); p < share.last(count()); ++p) {
       rms_norm(at(residual_, model_.hidden, p), weight, model_.hidden, model_.eps, normed);
-      pack(normed_packed_.stored, normed, model_.hidden, normed_packed_.at(p));
+      pack(normed_packed_.stored, normed, model_.hidden, tokens(p), normed_packed_.at(p));
     }
   }
 
@@ -199,7 +199,7 @@ class Forward final : public twinfleet::Engine {
 
   // silu(gate) * up: the strips of a pair are sixteen features of each.
   void gate_up(const Layer& layer, Work& work, Share share) {
-    const bool packs_later = activated_packed_.stored == Stored::kInt8;
+    const bool packs_later = twinfleet::takes_int8(activated_packed_.stored);
     product(layer.gate_up, normed_packed_, work, share.thread, [&](int pair, int panel, const float* c) {
       const auto feature = [&](int f) {
         return silu(load(c + f * kLanes)) * load(c + (kLanes + f) * kLanes);
@@ -215,7 +215,7 @@ class Forward final : public twinfleet::Engine {
     if (!packs_later) return;
     team_.barrier();
     for (int p = share.first(count()); p < share.last(count()); ++p) {
-      pack_int8(at(activated_, act_rows(), p), model_.intermediate, activated_packed_.at(p));
+      pack_int8(at(activated_, act_rows(), p), model_.intermediate, tokens(p), activated_packed_.at(p));
     }
   }
 
@@ -337,13 +337,14 @@ class Forward final : public twinfleet::Engine {
     if (share.thread == 0) {
       std::vector<float> gathered(static_cast<size_t>(model_.hidden) * kLanes);
       for (int p = 0; p < panels; ++p) {
-        for (int lane = 0; lane < kLanes && p * kLanes + lane < batch.wanted_rows; ++lane) {
+        const int tokens = std::min(kLanes, batch.wanted_rows - p * kLanes);
+        for (int lane = 0; lane < tokens; ++lane) {
           const int place = plan_.place[batch.wanted[p * kLanes + lane]];
           const float* x = at(residual_, model_.hidden, place / kLanes) + place % kLanes;
           for (int f = 0; f < model_.hidden; ++f) gathered[f * kLanes + lane] = x[f * kLanes];
         }
         rms_norm(gathered.data(), model_.norm, model_.hidden, model_.eps, normed);
-        pack(head_packed_.stored, normed, model_.hidden, head_packed_.at(p));
+        pack(head_packed_.stored, normed, model_.hidden, tokens, head_packed_.at(p));
       }
       best_.assign(static_cast<size_t>(team_.size()) * panels, Best{});
     }

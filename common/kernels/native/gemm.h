@@ -5,9 +5,9 @@
 #pragma once
 #include <algorithm>
 
+#include "blocks.h"
 #include "model.h"
 #include "team.h"
-#include "tiles.h"
 
 namespace TF_LEVEL {
 
@@ -38,12 +38,10 @@ void claim_pairs(const Matrix& w, const Panels& x, Work& work, Visit&& visit) {
   }
 }
 
-// bf16: [pair of columns][16 lanes][2]. int8: a high and a low plane [quad of columns][16][4], of
-// 16-bit numbers that stand for value / scale; then the scales of the lanes.
+// bf16: [pair of columns][16 lanes][2]. int8: Inputs of each 64 columns, then how many tokens there are.
 inline size_t packed_bytes(Stored stored, int columns) {
-  const int bytes = stored == Stored::kInt8 ? 2 * twinfleet::round_up(columns, 64) + 4
-                                            : 2 * twinfleet::round_up(columns, 32);
-  return static_cast<size_t>(bytes) * kLanes;
+  if (!twinfleet::takes_int8(stored)) return static_cast<size_t>(twinfleet::round_up(columns, 32)) * 2 * kLanes;
+  return twinfleet::round_up(columns, 64) / 64 * sizeof(Inputs) + 64;
 }
 
 // done(pair, panel, c): c holds strips 2 * pair and 2 * pair + 1 of that panel, [32 rows][16 lanes].
@@ -77,21 +75,19 @@ void multiply_stored(const Matrix& w, Panels x, Work& work, bf16* scratch, Done&
   });
 }
 
-template <class Done>
-void multiply_int8(const Matrix& w, Panels x, Work& work, Done&& done) {
-  alignas(64) int32_t high[2 * kTile], low[2 * kTile];
-  alignas(64) float c[2 * kTile];
+template <class Codes, class Done>
+void multiply_blocks(const Matrix& w, Panels x, Work& work, Done&& done) {
+  alignas(64) float by_token[2 * kTile], c[2 * kTile];
   const int k_tiles = w.k_tiles();
-  const size_t plane = static_cast<size_t>(k_tiles) * 1024;
-  const int8_t* tiles = reinterpret_cast<const int8_t*>(w.tiles);
   claim_pairs(w, x, work, [&](int pair, int begin, int end) {
+    const uint8_t* tiles = w.tiles + Codes::kBytes * k_tiles * 2 * pair;
     for (int p = begin; p < end; ++p) {
-      const int8_t* panel = reinterpret_cast<const int8_t*>(x.data + p * x.panel_bytes);
-      strip_products_int8(tiles + 2 * pair * plane, panel, panel + plane, k_tiles, high, low);
-      const Vec lanes = load(reinterpret_cast<const float*>(panel + 2 * plane));
-      for (int row = 0; row < 32; ++row) {
-        const Vec sum = fma(from_int(high + row * kLanes), splat(256.0f), from_int(low + row * kLanes));
-        store(c + row * kLanes, sum * splat(w.scales[pair * 32 + row]) * lanes);
+      const Inputs* inputs = reinterpret_cast<const Inputs*>(x.data + p * x.panel_bytes);
+      const int tokens = *reinterpret_cast<const int32_t*>(inputs + k_tiles);
+      block_products<Codes>(tiles, inputs, tokens, k_tiles, by_token);
+      if (tokens < kLanes) std::fill(c, c + 2 * kTile, 0.0f);
+      for (int i = 0; i < 2 * kLanes; ++i) {
+        for (int t = 0; t < tokens; ++t) c[i * kLanes + t] = by_token[i / kLanes * kTile + t * kLanes + i % kLanes];
       }
       done(pair, p, c);
     }
@@ -115,28 +111,46 @@ void multiply(const Matrix& w, Panels x, Work& work, bf16* scratch, Done&& done)
       return multiply_stored<StoredQ8>(w, x, work, scratch, finish);
     case Stored::kQ4:
       return multiply_stored<StoredQ4>(w, x, work, scratch, finish);
-    case Stored::kInt8:
-      return multiply_int8(w, x, work, finish);
+    case Stored::kQuads4:
+      return multiply_blocks<Codes4>(w, x, work, finish);
+    case Stored::kQuads8:
+      return multiply_blocks<Codes8>(w, x, work, finish);
+  }
+}
+
+// Row `lane` of a tile, as fp32.
+template <class Kind>
+void read_bf16(const uint8_t* tile, int lane, float* out) {
+  alignas(64) bf16 expanded[kTileWeights];
+  Kind::expand(tile, expanded);
+  for (int i = 0; i < kTileColumns; ++i) out[i] = widen(expanded[lane * kTileColumns + i]);
+}
+
+template <class Codes>
+void read_codes(const uint8_t* tile, int lane, float* out) {
+  alignas(64) uint8_t unpacked[kCodesBytes];
+  const uint8_t* codes = Codes::codes(tile, unpacked);
+  for (int i = 0; i < 2 * kBlock; ++i) {
+    alignas(64) float values[kLanes];
+    const Vec code = splat(codes[i / 4 * 64 + lane * 4 + i % 4]);
+    store(values, fma(code, Codes::scale(tile, i / kBlock), Codes::minimum(tile, i / kBlock)));
+    out[i] = values[lane];
   }
 }
 
 // One row of a matrix as fp32: what an embedding is.
 inline void read_row(const Matrix& w, int row, float* out) {
-  alignas(64) bf16 expanded[kTileWeights];
-  const int k_tiles = w.k_tiles(), lane = row % kLanes;
+  float values[64];
+  const int k_tiles = w.k_tiles(), lane = row % kLanes, width = w.tile_columns();
   for (int k = 0; k < k_tiles; ++k) {
     const size_t index = (static_cast<size_t>(row / 32) * k_tiles + k) * 2 + row / kLanes % 2;
     const uint8_t* tile = w.tiles + index * w.tile_bytes();
-    const int first = k * w.tile_columns(), count = std::min(w.tile_columns(), w.columns - first);
-    if (w.stored == Stored::kInt8) {
-      const int8_t* codes = reinterpret_cast<const int8_t*>(tile) + lane * 64;
-      for (int i = 0; i < count; ++i) out[first + i] = static_cast<float>(codes[i]) * w.scales[row];
-      continue;
-    }
-    if (w.stored == Stored::kBf16) StoredBf16::expand(tile, expanded);
-    if (w.stored == Stored::kQ8) StoredQ8::expand(tile, expanded);
-    if (w.stored == Stored::kQ4) StoredQ4::expand(tile, expanded);
-    for (int i = 0; i < count; ++i) out[first + i] = widen(expanded[lane * 32 + i]);
+    if (w.stored == Stored::kBf16) read_bf16<StoredBf16>(tile, lane, values);
+    if (w.stored == Stored::kQ8) read_bf16<StoredQ8>(tile, lane, values);
+    if (w.stored == Stored::kQ4) read_bf16<StoredQ4>(tile, lane, values);
+    if (w.stored == Stored::kQuads4) read_codes<Codes4>(tile, lane, values);
+    if (w.stored == Stored::kQuads8) read_codes<Codes8>(tile, lane, values);
+    std::copy(values, values + std::min(width, w.columns - k * width), out + k * width);
   }
 }
 

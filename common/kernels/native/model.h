@@ -11,24 +11,30 @@ constexpr int kPanel = 16;  // tokens
 inline int round_up(int n, int unit) { return (n + unit - 1) / unit * unit; }
 
 // Numbers are those of common/kernels/tiles.py.
-enum class Stored : int32_t { kBf16 = 0, kQ8 = 1, kQ4 = 2, kInt8 = 3 };
+enum class Stored : int32_t { kBf16 = 0, kQ8 = 1, kQ4 = 2, kQuads4 = 3, kQuads8 = 4 };
+
+// Whether inputs become int8: the arithmetic of the whole model, since all its matrices agree.
+inline bool takes_int8(Stored stored) { return stored == Stored::kQuads4 || stored == Stored::kQuads8; }
 
 struct Matrix {
   Stored stored;
   int32_t rows, columns;  // without padding
   const uint8_t* tiles;
-  const float* scales;  // int8: one for each row, padded; else null
   const float* bias;    // padded, or null
 
   int strips() const { return round_up(rows, 32) / 16; }
   int k_tiles() const { return round_up(columns, tile_columns()) / tile_columns(); }
-  int tile_columns() const { return stored == Stored::kInt8 ? 64 : 32; }
+  int tile_columns() const { return takes_int8(stored) ? 64 : 32; }
   size_t tile_bytes() const {
     switch (stored) {
       case Stored::kQ8:
         return 512 + 32;
       case Stored::kQ4:
         return 256 + 64;
+      case Stored::kQuads4:
+        return 512 + 128;
+      case Stored::kQuads8:
+        return 1024 + 64;
       default:
         return 1024;
     }

@@ -13,34 +13,39 @@ inline void pack_bf16(const float* x, int features, uint8_t* packed) {
   }
 }
 
-// As 16-bit whole numbers in two planes of int8: value = scale * (256 * high + low), the largest of
-// a lane 127 * 256, so that no high byte overflows.
-inline void pack_int8(const float* x, int features, uint8_t* packed) {
-  constexpr float kLargest = 127.0f * 256.0f;
-  Vec largest = splat(0.0f);
-  for (int f = 0; f < features; ++f) largest = max(largest, abs(load(x + f * kLanes)));
-  const Vec factor = splat(kLargest) / max(largest, splat(1e-30f));
-  const size_t plane = static_cast<size_t>(twinfleet::round_up(features, 64)) * kLanes;
-  uint32_t* high = reinterpret_cast<uint32_t*>(packed);
-  uint32_t* low = reinterpret_cast<uint32_t*>(packed + plane);
-  for (int f = 0; f < features; f += 4) {
-    alignas(64) int32_t number[4][kLanes];
-    for (int i = 0; i < 4; ++i) store_int(number[i], load(x + (f + i) * kLanes) * factor);
-    for (int lane = 0; lane < kLanes; ++lane) {
-      uint32_t high_bytes = 0, low_bytes = 0;
-      for (int i = 0; i < 4; ++i) {
-        high_bytes |= ((static_cast<uint32_t>(number[i][lane] + 128) >> 8) & 0xff) << (8 * i);
-        low_bytes |= (static_cast<uint32_t>(number[i][lane]) & 0xff) << (8 * i);
-      }
-      high[f / 4 * kLanes + lane] = high_bytes;
-      low[f / 4 * kLanes + lane] = low_bytes;
+// As whole numbers up to 127 of a scale for each token and block of 32 features.
+inline void pack_int8(const float* x, int features, int tokens, uint8_t* packed) {
+  typedef int32_t Ints __attribute__((vector_size(64)));
+  Inputs* inputs = reinterpret_cast<Inputs*>(packed);
+  const int padded = twinfleet::round_up(features, 2 * kBlock);
+  for (int first = 0; first < padded; first += kBlock) {
+    Inputs& to = inputs[first / (2 * kBlock)];
+    const int block = first / kBlock % 2, count = std::clamp(features - first, 0, kBlock);
+    Vec largest = splat(0.0f), total = splat(0.0f);
+    for (int f = first; f < first + count; ++f) largest = max(largest, abs(load(x + f * kLanes)));
+    const Vec factor = splat(127.0f) / max(largest, splat(1e-30f)), scale = largest * splat(1.0f / 127.0f);
+    alignas(64) Ints numbers[kBlock] = {}, quads[kBlock / 4];
+    for (int f = 0; f < count; ++f) {
+      const Vec number = round(load(x + (first + f) * kLanes) * factor);
+      store_int(reinterpret_cast<int32_t*>(numbers + f), number);
+      total = total + number;
+    }
+    for (int q = 0; q < kBlock / 4; ++q) {
+      const Ints* n = numbers + 4 * q;
+      quads[q] = (n[0] & 255) | (n[1] & 255) << 8 | (n[2] & 255) << 16 | n[3] << 24;
+    }
+    store(to.scales[block], scale);
+    store(to.sums[block], scale * total);
+    for (int t = 0; t < tokens; ++t) {
+      int32_t* row = reinterpret_cast<int32_t*>(to.numbers[block][t] + block * kBlock);
+      for (int q = 0; q < kBlock / 4; ++q) row[q] = quads[q][t];
     }
   }
-  store(reinterpret_cast<float*>(packed + 2 * plane), largest * splat(1.0f / kLargest));
+  *reinterpret_cast<int32_t*>(inputs + padded / (2 * kBlock)) = tokens;
 }
 
-inline void pack(Stored stored, const float* x, int features, uint8_t* packed) {
-  stored == Stored::kInt8 ? pack_int8(x, features, packed) : pack_bf16(x, features, packed);
+inline void pack(Stored stored, const float* x, int features, int tokens, uint8_t* packed) {
+  twinfleet::takes_int8(stored) ? pack_int8(x, features, tokens, packed) : pack_bf16(x, features, packed);
 }
 
 // out = x / sqrt(mean(x^2) + eps) * weight, over `features` features.

@@ -20,6 +20,11 @@ struct Operand {
   const bf16* b;
 };
 
+inline void prefetch(const void* p, size_t bytes) {
+  const char* line = static_cast<const char*>(p);
+  for (size_t i = 0; i < bytes; i += 64) _mm_prefetch(line + i, _MM_HINT_T1);
+}
+
 }  // namespace TF_LEVEL
 
 #ifdef __AMX_TILE__

@@ -30,11 +30,6 @@ class MatrixUnit {
   const unsigned control_;
 };
 
-inline void prefetch(const void* p, size_t bytes) {
-  const char* line = static_cast<const char*>(p);
-  for (size_t i = 0; i < bytes; i += 64) _mm_prefetch(line + i, _MM_HINT_T1);
-}
-
 // GCC 12 does not know that loading a tile reads memory, and could leave out or put off what is
 // stored for it: everything is stored where this is called.
 inline void settle() { asm volatile("" ::: "memory"); }
@@ -115,31 +110,28 @@ inline void strip_products(const uint8_t* pair, const bf16* const panels[2], int
   if (P > 1) _tile_stored(3, c + 3 * kTile, 64);
 }
 
-// A pair of int8 strips times the two planes of a panel: high[strip], low[strip].
-inline void strip_products_int8(const int8_t* pair, const int8_t* high_plane, const int8_t* low_plane,
-                                int k_tiles, int32_t* high, int32_t* low) {
-  constexpr int kAhead = 4;
+constexpr int kFewTokens = 4;  // whose sums are made sooner without the matrix unit
+
+// Of codes [16 quads][16 rows][4] of two strips and numbers [2 blocks][16 tokens][64]:
+// sums[strip][block][token][row].
+inline void many_block_sums(const uint8_t* const codes[2], const int8_t* numbers, int32_t* sums) {
   settle();
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
   _tile_zero(3);
-  for (int k = 0; k < k_tiles; ++k) {
-    const size_t at = static_cast<size_t>(k) * 1024;
-    prefetch(pair + 2 * (at + kAhead * 1024), 2048);
-    _tile_loadd(4, high_plane + at, 64);
-    _tile_loadd(6, pair + 2 * at, 64);
-    _tile_dpbssd(0, 6, 4);
-    _tile_loadd(7, pair + 2 * at + 1024, 64);
-    _tile_dpbssd(1, 7, 4);
-    _tile_loadd(5, low_plane + at, 64);
-    _tile_dpbssd(2, 6, 5);
-    _tile_dpbssd(3, 7, 5);
-  }
-  _tile_stored(0, high, 64);
-  _tile_stored(1, high + kTile, 64);
-  _tile_stored(2, low, 64);
-  _tile_stored(3, low + kTile, 64);
+  _tile_loadd(4, numbers, 64);
+  _tile_loadd(6, codes[0], 64);
+  _tile_dpbsud(0, 4, 6);
+  _tile_loadd(5, numbers + 1024, 64);
+  _tile_dpbsud(1, 5, 6);
+  _tile_loadd(7, codes[1], 64);
+  _tile_dpbsud(2, 4, 7);
+  _tile_dpbsud(3, 5, 7);
+  _tile_stored(0, sums, 64);
+  _tile_stored(1, sums + kTile, 64);
+  _tile_stored(2, sums + 2 * kTile, 64);
+  _tile_stored(3, sums + 3 * kTile, 64);
 }
 
 }  // namespace TF_LEVEL

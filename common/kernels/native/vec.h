@@ -60,6 +60,24 @@ inline Vec from_half(const uint16_t* p) {
   return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
 }
 
+// Sums of products in whole numbers, one a lane. Of 64 bytes each four are a lane's.
+struct Sums {
+  __m512i v;
+};
+inline Sums no_sums() { return {_mm512_setzero_si512()}; }
+inline void store_sums(int32_t* out, Sums sums) { _mm512_storeu_si512(out, sums.v); }
+inline Sums add_quads(Sums sums, const uint8_t* quads, int32_t four) {
+  const __m512i a = _mm512_loadu_si512(quads), b = _mm512_set1_epi32(four);
+#ifdef __AVX512VNNI__
+  return {_mm512_dpbusd_epi32(sums.v, a, b)};
+#else
+  const __m512i even = _mm512_madd_epi16(_mm512_and_si512(a, _mm512_set1_epi16(255)),
+                                         _mm512_srai_epi16(_mm512_slli_epi16(b, 8), 8));
+  const __m512i odd = _mm512_madd_epi16(_mm512_srli_epi16(a, 8), _mm512_srai_epi16(b, 8));
+  return {_mm512_add_epi32(sums.v, _mm512_add_epi32(even, odd))};
+#endif
+}
+
 // 16 pairs of bf16, as (even, odd) of lane 0, lane 1, ...
 inline Vec even_of(const bf16* p) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16))};
@@ -182,6 +200,25 @@ inline Vec from_half(const uint16_t* p) {
   const __m128i* halves = reinterpret_cast<const __m128i*>(p);
   return {_mm256_cvtph_ps(_mm_loadu_si128(halves)), _mm256_cvtph_ps(_mm_loadu_si128(halves + 1))};
 }
+struct Sums {
+  __m256i lo, hi;
+};
+inline Sums no_sums() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+inline void store_sums(int32_t* out, Sums sums) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), sums.lo);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out) + 1, sums.hi);
+}
+inline __m256i add_half(__m256i sums, __m256i a, __m256i b) {
+  const __m256i even = _mm256_madd_epi16(_mm256_and_si256(a, _mm256_set1_epi16(255)),
+                                         _mm256_srai_epi16(_mm256_slli_epi16(b, 8), 8));
+  const __m256i odd = _mm256_madd_epi16(_mm256_srli_epi16(a, 8), _mm256_srai_epi16(b, 8));
+  return _mm256_add_epi32(sums, _mm256_add_epi32(even, odd));
+}
+inline Sums add_quads(Sums sums, const uint8_t* quads, int32_t four) {
+  const __m256i b = _mm256_set1_epi32(four);
+  return {add_half(sums.lo, load_half(quads, 0), b), add_half(sums.hi, load_half(quads, 1), b)};
+}
+
 inline Vec even_of(const bf16* p) {
   return {_mm256_castsi256_ps(_mm256_slli_epi32(load_half(p, 0), 16)),
           _mm256_castsi256_ps(_mm256_slli_epi32(load_half(p, 1), 16))};

@@ -19,6 +19,7 @@ from common.kernels.library import (
     best_level,
     check_shape,
     load_library,
+    peak_flops,
 )
 from common.kernels.packed_model import PackedModel, pack_model
 from tests.support.native_bench import NEEDS_NATIVE, grouped_llama
@@ -139,3 +140,9 @@ def test_it_can_be_closed_twice(packed: PackedModel) -> None:
     made = Kernels(packed, rope_frequencies(packed.config))
     made.close()
     made.close()
+
+
+@NEEDS_NATIVE
+def test_the_peak_is_measured_at_levels_this_machine_has() -> None:
+    assert peak_flops(1) > 1e9
+    assert load_library().tf_peak_flops(best_level() + 1, 1) == 0

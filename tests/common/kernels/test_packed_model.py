@@ -14,6 +14,7 @@ from common.checkpoint.checkpoint import Checkpoint, open_checkpoint
 from common.checkpoint.errors import CheckpointError
 from common.checkpoint.prepared import prepare
 from common.checkpoint.safetensors_file import Float32Array
+from common.checkpoint.stored import Q4, Bf16, dequantised
 from common.kernels.fused import fused_matrices, fused_vectors
 from common.kernels.packed_matrix import Kind
 from common.kernels.packed_model import PackedModel, pack_model
@@ -102,16 +103,19 @@ def test_matrices_hold_the_rounded_weights_of_the_checkpoint(
         np.testing.assert_array_equal(packed.vectors[name], expected)
 
 
-def test_int8_is_made_of_the_float32_weights(model: Path, cache: Path) -> None:
+def test_int8_takes_the_codes_of_the_file(model: Path, cache: Path) -> None:
+    """A block of 32 columns of bfloat16 has a scale of its own."""
     packed, checkpoint = pack_model(model, "int8", cache), open_checkpoint(model)
     for name, fused in fused_matrices(packed.config).items():
         matrix = packed.matrices[name]
-        expected = fused.join([checkpoint.tensor(part) for part in fused.parts])
-        assert matrix.kind is Kind.INT8
-        assert matrix.scales is not None
-        error = np.abs(unpack(matrix) - expected)
-        assert (error <= 0.5001 * matrix.scales[: matrix.rows, None]).all()
-        assert error.any()
+        stored = fused.join_stored([checkpoint.stored(part) for part in fused.parts])
+        exact = dequantised(stored)
+        if isinstance(stored, Bf16):
+            assert matrix.kind is Kind.QUADS8
+            assert np.abs(unpack(matrix) - exact).max() <= np.abs(exact).max() / 250
+        else:
+            assert matrix.kind is (Kind.QUADS4 if isinstance(stored, Q4) else Kind.QUADS8)
+            np.testing.assert_array_equal(unpack(matrix), exact, err_msg=name)
 
 
 def test_a_folder_packs_like_a_file_of_the_same_weights(

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from common.checkpoint.errors import CheckpointError
 from common.checkpoint.gguf_blocks import gguf_stored
 from common.checkpoint.safetensors_file import Float32Array, widen_bfloat16
-from common.checkpoint.stored import Q4, Q8, Array, Bf16, StoredTensor, dequantised
+from common.checkpoint.stored import Q4, Q8, Array, Bf16, StoredTensor, dequantised, round_bfloat16
 from common.kernels.packed_matrix import Kind, PackedMatrix
-from common.kernels.tiles import pack, pack_int8, unpack
+from common.kernels.tiles import pack, pack_quads, unpack
 from tests.support.gguf_blocks import random_blocks, reader_tensor
 
 ROWS = st.integers(1, 70)
@@ -66,17 +66,23 @@ def weight_at(matrix: PackedMatrix, row: int, col: int) -> float:
             (scale,) = struct.unpack_from("<e", data, start + 256 + 2 * r)
             (minimum,) = struct.unpack_from("<e", data, start + 288 + 2 * r)
             return scale * (word >> 4 * (r % 4) & 15) + minimum
-        case Kind.INT8:
-            (code,) = struct.unpack_from("<b", data, start + 64 * r + k)
-            assert matrix.scales is not None
-            return float(matrix.scales[row]) * code
+        case Kind.QUADS4:
+            block, place = divmod(k, 32)
+            byte = data[start + place // 4 * 64 + 4 * r + place % 4]
+            (scale,) = struct.unpack_from("<e", data, start + 512 + 32 * block + 2 * r)
+            (minimum,) = struct.unpack_from("<e", data, start + 576 + 32 * block + 2 * r)
+            return scale * (byte >> 4 * block & 15) + minimum
+        case Kind.QUADS8:
+            byte = data[start + k // 4 * 64 + 4 * r + k % 4]
+            (scale,) = struct.unpack_from("<e", data, start + 1024 + 32 * (k // 32) + 2 * r)
+            return scale * (byte - 128)
 
 
 @pytest.mark.parametrize("kind", [Kind.BF16, Kind.Q8, Kind.Q4])
 def test_every_weight_lies_where_the_kernels_look_for_it(kind: Kind) -> None:
     stored = random_stored(kind, 37, 3, np.random.default_rng(int(kind)))
     matrix, weights = pack(stored), dequantised(stored)
-    assert (matrix.kind, matrix.rows, matrix.cols, matrix.scales) == (kind, 37, 96, None)
+    assert (matrix.kind, matrix.rows, matrix.cols) == (kind, 37, 96)
     assert matrix.tiles.size == 4 * 3 * kind.tile_bytes
     for row in range(64):
         for col in range(96):
@@ -84,18 +90,16 @@ def test_every_weight_lies_where_the_kernels_look_for_it(kind: Kind) -> None:
             assert np.float32(weight_at(matrix, row, col)) == expected
 
 
-def test_int8_weights_lie_where_the_kernels_look_for_them() -> None:
-    values = np.random.default_rng(4).normal(size=(37, 70)).astype(np.float32)
-    matrix = pack_int8(values)
-    assert (matrix.kind, matrix.rows, matrix.cols) == (Kind.INT8, 37, 70)
-    assert matrix.tiles.size == 4 * 2 * 1024
-    assert matrix.scales is not None
-    assert matrix.scales.shape == (64,)
-    assert not matrix.scales[37:].any()
+@pytest.mark.parametrize(("kind", "quads"), [(Kind.Q8, Kind.QUADS8), (Kind.Q4, Kind.QUADS4)])
+def test_codes_for_int8_lie_where_the_kernels_look_for_them(kind: Kind, quads: Kind) -> None:
+    stored = random_stored(kind, 37, 3, np.random.default_rng(int(kind)))
+    matrix, weights = pack_quads(stored), dequantised(stored)
+    assert (matrix.kind, matrix.rows, matrix.cols) == (quads, 37, 96)
+    assert matrix.tiles.size == 4 * 2 * quads.tile_bytes
     for row in range(64):
         for col in range(128):
-            expected = values[row, col] if row < 37 and col < 70 else 0.0
-            assert abs(weight_at(matrix, row, col) - expected) <= 0.5001 * matrix.scales[row]
+            expected = float(weights[row, col]) if row < 37 and col < 96 else 0.0
+            assert np.float32(weight_at(matrix, row, col)) == expected
 
 
 @settings(max_examples=60, deadline=None)
@@ -133,51 +137,39 @@ def test_bfloat16_comes_back_bit_for_bit(rows: int, cols: int, seed: int) -> Non
 
 
 @settings(max_examples=60, deadline=None)
-@given(rows=ROWS, cols=st.integers(1, 140), seed=SEEDS, exponent=st.integers(-130, 120))
-def test_int8_is_the_nearest_multiple_of_the_scale_of_its_row(
+@given(kind=st.sampled_from([Kind.Q8, Kind.Q4]), rows=ROWS, blocks=st.integers(1, 5), seed=SEEDS)
+def test_quads_keep_the_exact_weights(kind: Kind, rows: int, blocks: int, seed: int) -> None:
+    stored = random_stored(kind, rows, blocks, np.random.default_rng(seed))
+    np.testing.assert_array_equal(unpack(pack_quads(stored)), dequantised(stored))
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=ROWS, cols=st.integers(1, 140), seed=SEEDS, exponent=st.integers(-40, 15))
+def test_bfloat16_becomes_the_nearest_multiple_of_the_scale_of_its_block(
     rows: int, cols: int, seed: int, exponent: int
 ) -> None:
     rng = np.random.default_rng(seed)
-    values = (rng.normal(size=(rows, cols)) * 2.0**exponent).astype(np.float32)
-    values[rng.integers(rows)] = 0
-    matrix = pack_int8(values)
-    weights, largest = unpack(matrix).astype(np.float64), np.abs(values).max(axis=1)
-    assert matrix.scales is not None
-    scales = matrix.scales[:rows].astype(np.float64)
-    np.testing.assert_array_equal(matrix.scales[:rows], largest / np.float32(127))
-    # Scales below 2^-126 lose digits, and the largest weights of their rows are cut off.
-    exact = scales >= 2.0**-126
-    error = np.abs(weights - values)[exact]
-    assert (error <= 0.5001 * scales[exact, None]).all()
-    assert np.isfinite(weights).all()
-    assert not weights[scales == 0].any()
-    assert np.abs(matrix.tiles.view(np.int8).astype(int)).max() <= 127
-
-
-@settings(max_examples=30, deadline=None)
-@given(rows=ROWS, cols=st.integers(1, 140), seed=SEEDS)
-def test_int8_of_its_own_weights_is_itself(rows: int, cols: int, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    codes = rng.integers(-127, 128, (rows, cols)).astype(np.float32)
-    codes[:, rng.integers(cols)] = 127
-    values = codes * np.float32(0.25)
-    np.testing.assert_array_equal(unpack(pack_int8(values)), values)
+    codes = round_bfloat16((rng.normal(size=(rows, cols)) * 2.0**exponent).astype(np.float32))
+    codes[rng.integers(rows)] = 0
+    values, matrix = widen_bfloat16(codes), pack_quads(Bf16(codes))
+    assert matrix.kind is Kind.QUADS8
+    padded = np.pad(values, ((0, 0), (0, -cols % 32))).reshape(rows, -1, 32)
+    largest = np.abs(padded).max(axis=2).astype(np.float64)
+    # The next half-precision number above the exact scale.
+    scales = np.repeat(largest / 127 * (1 + 2.0**-10) + 2.0**-24, 32, axis=1)[:, :cols]
+    assert (np.abs(unpack(matrix) - values) <= 0.5001 * scales).all()
+    assert not unpack(matrix)[values == 0].any()
 
 
 def test_rows_are_quantised_alike_whatever_their_neighbours() -> None:
-    values = np.random.default_rng(5).normal(size=(700, 900)).astype(np.float32)
-    np.testing.assert_array_equal(unpack(pack_int8(values))[650:], unpack(pack_int8(values[650:])))
+    codes = round_bfloat16(np.random.default_rng(5).normal(size=(700, 900)).astype(np.float32))
+    alone = unpack(pack_quads(Bf16(codes[650:])))
+    np.testing.assert_array_equal(unpack(pack_quads(Bf16(codes)))[650:], alone)
 
 
-@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
-def test_int8_refuses_weights_that_are_not_finite(value: float) -> None:
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 1e8])
+def test_weights_that_no_scale_reaches_are_refused(value: float) -> None:
     values = np.ones((3, 5), np.float32)
     values[1, 2] = value
-    with pytest.raises(CheckpointError, match="not finite"):
-        pack_int8(values)
-
-
-def test_int8_tiles_are_useless_without_scales() -> None:
-    tiles = pack_int8(np.ones((1, 1), np.float32)).tiles
-    with pytest.raises(ValueError, match="needs the scales"):
-        unpack(PackedMatrix(Kind.INT8, 1, 1, tiles, None))
+    with pytest.raises(CheckpointError, match="not finite, or beyond"):
+        pack_quads(Bf16(round_bfloat16(values)))

@@ -5,7 +5,6 @@ import pytest
 
 from common.engine.bench.backend import (
     BACKENDS,
-    Backend,
     Counted,
     RunnerChoice,
     Weighed,
@@ -51,19 +50,14 @@ def test_counters_are_optional() -> None:
     assert not isinstance(MockRunner(32), Counted)
 
 
-def test_a_backend_without_a_probe_has_no_peak(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(BACKENDS, "bare", Backend("a:b", "a:b", {"fp32": 4.0}, None))
-    assert peak_flops(choice("bare")) is None
-
-
 def test_the_probe_of_a_backend_gets_the_thread_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("common.engine.bench.torch_peak.peak_flops", lambda threads: threads * 3.0)
     assert peak_flops(choice()) == 3.0
 
 
-def test_the_places_of_the_torch_backend_are_there() -> None:
-    backend = BACKENDS["torch"]
-    assert backend.peak is not None
+@pytest.mark.parametrize("name", list(BACKENDS))
+def test_the_places_of_a_backend_are_there(name: str) -> None:
+    backend = BACKENDS[name]
     for place in (backend.runner, backend.settings, backend.peak):
         module, name = place.split(":")
         assert hasattr(import_module(module), name)

@@ -62,4 +62,3 @@ def test_the_fraction_reached_is_of_the_measured_peak() -> None:
         "bandwidth": pytest.approx(0.25),
         "flops": pytest.approx(0.1),
     }
-    assert Floors(100.0, None).reached(Work(50.0, 10.0), 2.0) == {"bandwidth": 0.25}

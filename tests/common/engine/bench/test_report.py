@@ -45,13 +45,5 @@ def test_a_line_says_value_share_of_the_cores_and_of_the_floors() -> None:
     assert " ".join(line.split()) == "warm 2048 cached 12.35 ms 1.50 25% 50% 2016 tokens cached"
 
 
-def test_what_was_not_probed_is_not_judged() -> None:
-    run = run_of(level=None, peak_flops_s=None)
-    run["rows"][0]["reached"] = {"bandwidth": 0.25}
-    told = text(run)
-    assert "native bf16, 2 threads: reads 24.0 GB/s, computes (no probe)" in told
-    assert "25%       -" in told
-
-
 def test_each_thread_count_has_its_table() -> None:
     assert text(run_of(), run_of(threads=1)).count(" GB/s") == 2

@@ -1,14 +1,16 @@
 """Stored tiles as every CPU level expands them, against `common.kernels.tiles.unpack`."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from common.checkpoint.safetensors_file import widen_bfloat16
-from common.checkpoint.stored import Q4, Q8
+from common.checkpoint.stored import Q4, Q8, StoredTensor
 from common.kernels.packed_matrix import Kind, PackedMatrix
-from common.kernels.tiles import pack, unpack
+from common.kernels.tiles import pack, pack_quads, unpack
 from tests.support.native_kernels import Float32Array, NativeKernels
-from tests.support.stored_tensors import BF16_KINDS, random_matrix
+from tests.support.stored_tensors import BF16_KINDS, random_matrix, random_stored
 
 
 def expanded(native: NativeKernels, matrix: PackedMatrix) -> Float32Array:
@@ -67,7 +69,9 @@ def test_a_row_is_read_as_it_was_packed(native: NativeKernels, kind: Kind) -> No
         np.testing.assert_array_equal(native.read_row(matrix, row), weights[row])
 
 
-@pytest.mark.parametrize("kind", [Kind.BF16, Kind.INT8])
-def test_a_row_ends_where_its_columns_end(native: NativeKernels, kind: Kind) -> None:
-    matrix = random_matrix(kind, 3, 37, seed=8)
+@pytest.mark.parametrize("make", [pack, pack_quads])
+def test_a_row_ends_where_its_columns_end(
+    native: NativeKernels, make: Callable[[StoredTensor], PackedMatrix]
+) -> None:
+    matrix = make(random_stored(Kind.BF16, 3, 37, np.random.default_rng(8)))
     np.testing.assert_array_equal(native.read_row(matrix, 2), unpack(matrix)[2])

@@ -4,10 +4,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from common.checkpoint.stored import Q4, Q8
 from common.kernels.packed_matrix import Kind, PackedMatrix
-from common.kernels.tiles import unpack
+from common.kernels.tiles import pack_quads, unpack
+from tests.support.block_sums import block_sum, inputs_of
 from tests.support.native_kernels import Bytes, Float32Array, NativeKernels
-from tests.support.stored_tensors import BF16_KINDS, random_matrix
+from tests.support.stored_tensors import BF16_KINDS, INT8_KINDS, random_matrix, random_stored
 from tests.support.tile_sums import bfloat16, random_panel, tile_sum
 
 
@@ -52,7 +54,7 @@ def test_any_number_of_threads_gives_the_same_bits(
     assert_same_bits(native.multiply(matrix, panels, threads=threads), alone)
 
 
-@pytest.mark.parametrize("kind", [Kind.BF16, Kind.INT8])
+@pytest.mark.parametrize("kind", [Kind.BF16, *INT8_KINDS])
 def test_panels_that_do_not_fit_the_cache_together_meet_the_weights_in_turns(
     native: NativeKernels, kind: Kind
 ) -> None:
@@ -81,25 +83,59 @@ def test_a_bias_is_added_to_the_finished_sum(native: NativeKernels, kind: Kind) 
     assert_same_bits(found, without + bias[:, None])
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(40, 44), (32, 1600)])
-def test_int8_is_the_exact_sum_scaled(native: NativeKernels, rows: int, columns: int) -> None:
-    matrix = random_matrix(Kind.INT8, rows, columns, seed=6)
+@pytest.mark.parametrize("kind", [Kind.Q4, Kind.Q8])
+@pytest.mark.parametrize(("rows", "columns"), [(40, 32), (64, 96), (33, 1600)])
+@pytest.mark.parametrize("tokens", [1, 4, 5, 16])
+def test_blocks_are_summed_exactly_scaled_and_added_in_order(
+    native: NativeKernels, kind: Kind, rows: int, columns: int, tokens: int
+) -> None:
+    stored = random_stored(kind, rows, columns, np.random.default_rng(6))
+    assert isinstance(stored, Q4 | Q8)
+    matrix = pack_quads(stored)
     panel = random_panel(columns, seed=6)
-    data = native.pack(Kind.INT8, panel)
-    width = 64 * matrix.column_tiles
-    quads = data[: 2 * 16 * width].view(np.int8).reshape(2, width // 4, 16, 4)
-    planes = quads.swapaxes(2, 3).reshape(2, width, 16).astype(np.int64)
-    lanes = data[2 * 16 * width :].view(np.float32)
-    assert matrix.scales is not None
-    row_scales = matrix.scales[:, None]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        codes = np.rint(unpack(matrix) / matrix.scales[:rows, None]).astype(np.int64)
-    high, low = (padded(codes, len(row_scales), width) @ plane for plane in planes)
-    # The larger sums do not fit float32; numpy rounds them as the CPU does.
-    exact = high.astype(np.float32).astype(np.float64) * 256 + low.astype(np.float32)
-    expected = exact.astype(np.float32) * row_scales * lanes
+    data = native.pack(matrix.kind, panel, tokens)
+    inputs, count = inputs_of(data)
+    assert count == tokens
     found = native.multiply(matrix, data[None], threads=1)[0]
-    assert_same_bits(found, expected)
-    true = padded(unpack(matrix), len(row_scales), columns).astype(np.float64) @ panel
-    largest = np.abs(true).max(axis=0)
-    assert (np.abs(found - true) < 2e-4 * largest).all()
+    assert_same_bits(found[:rows, :tokens], block_sum(stored, inputs)[:, :tokens])
+    assert not found[rows:].any()
+    assert not found[:, tokens:].any()
+
+
+@pytest.mark.parametrize("kind", INT8_KINDS)
+def test_int8_is_close_to_the_exact_product(native: NativeKernels, kind: Kind) -> None:
+    matrix = random_matrix(kind, 64, 1600, seed=7)
+    panel = random_panel(1600, seed=7)
+    found = native.multiply(matrix, packed(native, kind, [panel]), threads=1)[0]
+    weights = unpack(matrix).astype(np.float64)
+    noise = np.abs(weights).max() * np.abs(panel).max(axis=0) / 254 * np.sqrt(1600)
+    assert (np.abs(found - weights @ panel) < 4 * noise).all()
+
+
+@pytest.mark.parametrize("kind", INT8_KINDS)
+def test_a_token_has_the_same_bits_whatever_comes_with_it(
+    native: NativeKernels, kind: Kind
+) -> None:
+    """Few tokens and many are multiplied in different ways."""
+    matrix = random_matrix(kind, 64, 192, seed=8)
+    panel = random_panel(192, seed=8)
+    all_of_them = native.multiply(matrix, native.pack(kind, panel)[None], threads=1)[0]
+    for tokens in range(1, 16):
+        some = native.multiply(matrix, native.pack(kind, panel, tokens)[None], threads=1)[0]
+        assert_same_bits(some[:, :tokens], all_of_them[:, :tokens])
+
+
+@pytest.mark.parametrize("kind", [Kind.Q4, Kind.Q8])
+def test_the_largest_sums_of_a_block_do_not_overflow(native: NativeKernels, kind: Kind) -> None:
+    ones = np.ones((32, 2), np.float16)
+    codes = np.full((32, 64), 15 if kind is Kind.Q4 else 127)
+    codes[::2] = 0 if kind is Kind.Q4 else -128
+    if kind is Kind.Q4:
+        stored: Q4 | Q8 = Q4(codes.astype(np.uint8), ones, -8 * ones)
+    else:
+        stored = Q8(codes.astype(np.int8), ones)
+    panel = np.full((64, 16), 127.0, np.float32)
+    panel[:, ::3] = -127.0
+    data = native.pack(pack_quads(stored).kind, panel)
+    found = native.multiply(pack_quads(stored), data[None], threads=1)[0]
+    assert_same_bits(found, block_sum(stored, inputs_of(data)[0]))

@@ -7,6 +7,7 @@ import pytest
 
 from common.checkpoint.stored import round_bfloat16
 from common.kernels.packed_matrix import Kind
+from tests.support.block_sums import Inputs, inputs_of
 from tests.support.native_kernels import Float32Array, NativeKernels
 from tests.support.tile_sums import in_pairs, random_panel
 
@@ -73,23 +74,33 @@ def test_bfloat16_rounds_ties_to_even(native: NativeKernels) -> None:
 
 
 @pytest.mark.parametrize("features", FEATURES)
-def test_int8_lies_in_two_planes_of_quads_and_scales(native: NativeKernels, features: int) -> None:
+@pytest.mark.parametrize("tokens", [1, 7, 16])
+def test_int8_lies_in_rows_of_tokens_with_scales_of_blocks(
+    native: NativeKernels, features: int, tokens: int
+) -> None:
     panel = random_panel(features, seed=features)
     panel[:, 3] = 0
-    width = -(-features // 64) * 64
-    data = native.pack(Kind.INT8, panel)
-    planes = data[: 32 * width].reshape(2, width // 4, 16, 4).swapaxes(2, 3).reshape(2, width, 16)
-    scales = data[32 * width :].view(np.float32)
-    largest = np.abs(panel).max(axis=0)
-    factor = np.float32(127 * 256) / np.maximum(largest, np.float32(1e-30))
-    numbers = np.rint(panel * factor).astype(np.int32)
-    np.testing.assert_array_equal(scales, largest * np.float32(1 / np.float32(127 * 256)))
-    high, low = planes.view(np.int8).astype(np.int32)
-    np.testing.assert_array_equal(256 * high[:features] + low[:features], numbers)
-    assert not planes[:, features:].any()
-    assert high.max() == 127
-    value = scales * numbers.astype(np.float64)
-    assert (np.abs(value - panel) <= 0.51 * scales).all()
+    inputs, count = inputs_of(native.pack(Kind.QUADS8, panel, tokens))
+    assert (len(inputs), count) == (-(-features // 64), tokens)
+    values = np.pad(panel, ((0, -features % 64), (0, 0))).reshape(-1, 2, 32, 16)
+    largest = np.abs(values).max(axis=2)
+    factors = np.float32(127) / np.maximum(largest, np.float32(1e-30))
+    numbers = np.rint(values * factors[:, :, None]).astype(np.int32)
+    scales = largest * np.float32(1 / np.float32(127))
+    np.testing.assert_array_equal(inputs["scales"], scales)
+    np.testing.assert_array_equal(inputs["sums"], scales * numbers.sum(axis=2).astype(np.float32))
+    for block in range(2):
+        found = inputs["numbers"][:, block, :tokens].swapaxes(1, 2)
+        own = found[:, 32 * block : 32 * block + 32]
+        np.testing.assert_array_equal(own, numbers[:, block, :, :tokens])
+        assert not found[:, 32 - 32 * block : 64 - 32 * block].any()
+    error = np.abs(scales[:, :, None] * numbers - values)
+    assert (error <= 0.51 * scales[:, :, None]).all()
+
+
+def by_lane(inputs: Inputs) -> Float32Array:
+    numbers = inputs["numbers"].astype(np.float32).swapaxes(2, 3).reshape(-1, 16)
+    return np.concatenate([numbers, *(inputs[x].reshape(-1, 16) for x in ("scales", "sums"))])
 
 
 CHANGES: dict[str, Change] = {
@@ -98,7 +109,7 @@ CHANGES: dict[str, Change] = {
     "pack_bf16": lambda native, x: (
         native.pack(Kind.BF16, x).view(np.uint32).view(np.float32).reshape(-1, 16)
     ),
-    "pack_int8": lambda native, x: native.pack(Kind.INT8, x).view(np.float32).reshape(-1, 16),
+    "pack_int8": lambda native, x: by_lane(inputs_of(native.pack(Kind.QUADS4, x))[0]),
 }
 
 

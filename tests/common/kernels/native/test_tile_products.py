@@ -107,17 +107,3 @@ def test_all_finite_weights_and_inputs_give_the_bits_of_avx2(
         # Which of its NaNs a CPU gives is its own affair.
         np.testing.assert_array_equal(np.isnan(ours), np.isnan(theirs))
         assert_same_bits(np.nan_to_num(ours), np.nan_to_num(theirs))
-
-
-@pytest.mark.parametrize("column_tiles", [1, 5])
-def test_int8_sums_are_exact(native: NativeKernels, column_tiles: int) -> None:
-    rng = np.random.default_rng(column_tiles)
-    weights = rng.integers(-127, 128, (32, 64 * column_tiles), dtype=np.int8)
-    planes = rng.integers(-128, 128, (2, 64 * column_tiles, 16), dtype=np.int8)
-    weights[3], planes[:, :, 5] = -127, -128
-    tiles = weights.reshape(2, 16, column_tiles, 64).transpose(2, 0, 1, 3)
-    quads = planes.reshape(2, -1, 4, 16).swapaxes(2, 3)
-    high, low = (np.ascontiguousarray(plane).view(np.uint8).reshape(-1) for plane in quads)
-    sums = native.strip_products_int8(np.ascontiguousarray(tiles).view(np.uint8), high, low)
-    for found, plane in zip(sums, planes, strict=True):
-        np.testing.assert_array_equal(found, weights.astype(np.int64) @ plane.astype(np.int64))
