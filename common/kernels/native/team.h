@@ -3,7 +3,9 @@
 // Inside a step threads meet at barriers, hundreds of times, a few microseconds apart: so they spin
 // a little, and then sleep, because on a shared machine the thread they wait for may need the core.
 // Two of them on one core would wait for each other's time slices, and a scheduler that wakes a
-// thread where it was called from puts them there: so whoever finds itself beside another moves.
+// thread where it was called from puts them there, at any barrier: so whoever comes to one and finds
+// itself beside another moves. It may be moved back: a thread tied to a core could not leave it for
+// an idle one when another process needs it.
 #pragma once
 #include <immintrin.h>
 #include <sched.h>
@@ -59,7 +61,7 @@ class Team {
   // Calls job(thread) on every thread of the team and returns when all are done.
   void run(const std::function<void(int)>& job) {
     job_ = &job;
-    cores_[0].store(sched_getcpu(), std::memory_order_relaxed);
+    note_core(0);
     announce();
     job(0);
     barrier();
@@ -73,7 +75,9 @@ class Team {
       arrived_.store(0, std::memory_order_relaxed);
       round_.store(round + 1, std::memory_order_release);
       round_.notify_all();
+      move_apart(place_);
     } else {
+      move_apart(place_);
       wait_while(round_, round);
     }
   }
@@ -89,17 +93,31 @@ class Team {
     value.wait(old, std::memory_order_acquire);
   }
 
+  // Written only when it changes: the others read it at every barrier.
+  int note_core(int thread) {
+    const int core = sched_getcpu();
+    std::atomic<int>& noted = cores_[thread].number;
+    if (noted.load(std::memory_order_relaxed) != core) noted.store(core, std::memory_order_relaxed);
+    return core;
+  }
+
   // Leaves the core to a thread that came before this one in the team, when there is another.
   void move_apart(int thread) {
-    cpu_set_t others = allowed_;
+    const int core = note_core(thread);
     bool crowded = false;
     for (int t = 0; t < thread; ++t) {
-      const int taken = cores_[t].load(std::memory_order_relaxed);
-      crowded = crowded || taken == sched_getcpu();
+      crowded = crowded || cores_[t].number.load(std::memory_order_relaxed) == core;
+    }
+    if (!crowded || !has_cores_) return;
+    cpu_set_t others = allowed_;
+    for (int t = 0; t < thread; ++t) {
+      const int taken = cores_[t].number.load(std::memory_order_relaxed);
       if (taken >= 0) CPU_CLR(taken, &others);
     }
-    if (crowded && has_cores_ && CPU_COUNT(&others) > 0) sched_setaffinity(0, sizeof others, &others);
-    cores_[thread].store(sched_getcpu(), std::memory_order_relaxed);
+    if (CPU_COUNT(&others) == 0) return;
+    sched_setaffinity(0, sizeof others, &others);
+    sched_setaffinity(0, sizeof allowed_, &allowed_);
+    note_core(thread);
   }
 
   void announce() {
@@ -108,6 +126,7 @@ class Team {
   }
 
   void serve(int thread) {
+    place_ = thread;
     for (uint32_t seen = 0;; ++seen) {
       wait_while(jobs_, seen);
       if (job_ == nullptr) return;
@@ -121,7 +140,12 @@ class Team {
   const std::function<void(int)>* job_ = nullptr;
   std::atomic<uint32_t> jobs_{0}, round_{0};
   std::atomic<int> arrived_{0};
-  std::vector<std::atomic<int>> cores_;  // where each thread began the step
+  struct alignas(64) Core {
+    std::atomic<int> number{-1};
+  };
+  std::vector<Core> cores_;  // where each thread was when it last came to a barrier
+  // In its team. Whoever calls `run` is the first.
+  static inline thread_local int place_ = 0;
   cpu_set_t allowed_;
   bool has_cores_;
   std::vector<std::thread> others_;
