@@ -126,7 +126,7 @@ void times(const Matrix* w, const uint8_t* panels, size_t panel_bytes, int count
   work.begin(threads);
   team.run([&](int) {
     const MatrixUnit unit;
-    std::vector<bf16> scratch(static_cast<size_t>(w->k_tiles()) * 2 * kTileWeights);
+    std::vector<bf16> scratch(scratch_bytes(w->columns) / sizeof(bf16));
     multiply(*w, {panels, panel_bytes, count}, work, scratch.data(),
              [&](int pair, int panel, const float* c) {
                float* to = out + (static_cast<size_t>(panel) * rows + pair * 32) * kLanes;

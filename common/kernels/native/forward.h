@@ -41,7 +41,7 @@ class Forward final : public twinfleet::Engine {
     const size_t longest = std::max({model.hidden, model.heads * model.head_dim, model.intermediate});
     for (Scratch& s : scratch_) {
       s.attention.fit(model);
-      s.strips.reserve(twinfleet::round_up(static_cast<int>(longest), 32) * 2 * kLanes * sizeof(bf16));
+      s.strips.reserve(scratch_bytes(static_cast<int>(longest)));
       s.panel.reserve(longest * kLanes * sizeof(float));
     }
   }

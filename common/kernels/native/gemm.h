@@ -1,7 +1,8 @@
 // A packed matrix times the panels of a step.
 //
 // Strips go in pairs, and threads claim pairs. With one or two panels weights are expanded as they
-// stream by; with more, a pair is expanded once and meets all panels that fit a core's cache.
+// stream by; with more, a pair is expanded once and meets all panels that fit a core's second cache,
+// as many of its columns at a time as fit the first.
 #pragma once
 #include <algorithm>
 
@@ -16,6 +17,7 @@ using twinfleet::Stored;
 using twinfleet::Work;
 
 constexpr size_t kPanelBytesInCache = 768 << 10;  // packed panels that meet a pair of strips together
+constexpr int kTilesInCache = 18;                 // of each strip of a pair: 36 KB
 
 // The inputs of a product: packed panels, `panel_bytes` apart.
 struct Panels {
@@ -44,33 +46,55 @@ inline size_t packed_bytes(Stored stored, int columns) {
   return twinfleet::round_up(columns, 64) / 64 * sizeof(Inputs) + 64;
 }
 
+// What a thread needs to multiply a matrix of so many columns: a pair of strips, and its sums with
+// the panels it meets together.
+inline size_t scratch_bytes(int columns) {
+  const size_t tiles = twinfleet::round_up(columns, kTileColumns) / kTileColumns;
+  const size_t panels = tiles > kTilesInCache ? kPanelBytesInCache / (kTilesInCache * 1024) + 2 : 2;
+  return tiles * 2 * kTileWeights * sizeof(bf16) + panels * 2 * kTile * sizeof(float);
+}
+
 // done(pair, panel, c): c holds strips 2 * pair and 2 * pair + 1 of that panel, [32 rows][16 lanes].
 template <class Kind, class Done>
-void multiply_stored(const Matrix& w, Panels x, Work& work, bf16* scratch, Done&& done) {
+void multiply_streaming(const Matrix& w, Panels x, Work& work, Done&& done) {
   alignas(64) float c[4 * kTile];
   const int k_tiles = w.k_tiles();
-  const bool streams = x.count <= 2;
-  claim_pairs(w, x, work, [&](int pair, int begin, int end) {
+  const bf16* panels[2] = {reinterpret_cast<const bf16*>(x.data),
+                           reinterpret_cast<const bf16*>(x.data + x.panel_bytes)};
+  claim_pairs(w, x, work, [&](int pair, int, int) {
     const uint8_t* weights = w.tiles + Kind::kBytes * k_tiles * 2 * pair;
-    if (Kind::kExpands && !streams) {
-      for (int t = 0; t < 2 * k_tiles; ++t) {
-        Kind::expand(weights + t * Kind::kBytes, scratch + t * kTileWeights);
-      }
-      weights = reinterpret_cast<const uint8_t*>(scratch);
+    x.count == 2 ? strip_products<Kind, 2>(weights, panels, k_tiles, c)
+                 : strip_products<Kind, 1>(weights, panels, k_tiles, c);
+    for (int p = 0; p < x.count; ++p) done(pair, p, c + p * 2 * kTile);
+  });
+}
+
+template <class Kind, class Done>
+void multiply_stored(const Matrix& w, Panels x, Work& work, bf16* scratch, Done&& done) {
+  if (x.count <= 2) return multiply_streaming<Kind>(w, x, work, done);
+  const int k_tiles = w.k_tiles(), at_once = k_tiles > kTilesInCache ? x.at_once() : 2;
+  float* sums = reinterpret_cast<float*>(scratch + k_tiles * 2 * kTileWeights);
+  claim_pairs(w, x, work, [&](int pair, int begin, int end) {
+    const uint8_t* stored = w.tiles + Kind::kBytes * k_tiles * 2 * pair;
+    const bf16* weights = reinterpret_cast<const bf16*>(stored);
+    if (Kind::kExpands) {
+      for (int t = 0; t < 2 * k_tiles; ++t) Kind::expand(stored + t * Kind::kBytes, scratch + t * kTileWeights);
+      weights = scratch;
     }
-    for (int p = begin; p < end; p += 2) {
-      const bf16* panels[2] = {reinterpret_cast<const bf16*>(x.data + p * x.panel_bytes),
-                               reinterpret_cast<const bf16*>(x.data + (p + 1) * x.panel_bytes)};
-      const bool two = p + 1 < end;
-      if (streams) {
-        two ? strip_products<Kind, 2>(weights, panels, k_tiles, c)
-            : strip_products<Kind, 1>(weights, panels, k_tiles, c);
-      } else {
-        two ? strip_products<StoredBf16, 2>(weights, panels, k_tiles, c)
-            : strip_products<StoredBf16, 1>(weights, panels, k_tiles, c);
+    for (int from = begin; from < end; from += at_once) {
+      const int to = std::min(end, from + at_once);
+      for (int k = 0; k < k_tiles; k += kTilesInCache) {
+        const int tiles = std::min(kTilesInCache, k_tiles - k);
+        for (int p = from; p < to; p += 2) {
+          const bf16* first = reinterpret_cast<const bf16*>(x.data + p * x.panel_bytes) + k * kTileWeights;
+          const bf16* panels[2] = {first, first + x.panel_bytes / sizeof(bf16)};
+          const bf16* pair_tiles = weights + k * 2 * kTileWeights;
+          float* c = sums + (p - from) * 2 * kTile;
+          p + 1 < to ? add_products<2>(pair_tiles, panels, tiles, k == 0, c)
+                     : add_products<1>(pair_tiles, panels, tiles, k == 0, c);
+        }
       }
-      done(pair, p, c);
-      if (two) done(pair, p + 1, c + 2 * kTile);
+      for (int p = from; p < to; ++p) done(pair, p, sums + (p - from) * 2 * kTile);
     }
   });
 }

@@ -43,7 +43,7 @@ struct Item {
 
 struct Plan {
   std::vector<PanelPlan> panels;
-  std::vector<Item> items;  // the longest first
+  std::vector<Item> items;  // those with panels of their own, then packed ones, the longest first
   std::vector<int> place;   // of each row of the batch: panel * 16 + lane
 
   void make(const Model& model, const Pool& pool, const Batch& batch) {
@@ -57,7 +57,8 @@ struct Plan {
         if (rows > 0 && (rows <= kFewRows) == few) lay(model, pool, batch, s, few);
       }
     }
-    std::stable_sort(items.begin(), items.end(), [](const Item& a, const Item& b) {
+    const auto packed = std::find_if(items.begin(), items.end(), [](const Item& i) { return i.panels == 0; });
+    std::stable_sort(packed, items.end(), [](const Item& a, const Item& b) {
       return static_cast<int64_t>(a.tokens) * a.rows > static_cast<int64_t>(b.tokens) * b.rows;
     });
   }
@@ -94,12 +95,15 @@ struct Plan {
     panel.runs.push_back({panel.count, 1, row.slot, row.offset});
   }
 
+  // Head by head, so that its keys and values stay in a core's cache for all panels that meet them.
   void add_whole(const Model& model, const Batch& batch, int s, const int32_t* table) {
-    for (int r = batch.starts[s]; r < batch.starts[s + 1]; r += 2 * kPanel) {
-      const int rows = std::min(2 * kPanel, batch.starts[s + 1] - r), last = r + rows - 1;
-      for (int head = 0; head < model.kv_heads; ++head) {
+    const int first = batch.starts[s], count = batch.starts[s + 1] - first;
+    const int pairs = (count + 2 * kPanel - 1) / (2 * kPanel);
+    for (int head = 0; head < model.kv_heads; ++head) {
+      for (int pair = pairs - 1; pair >= 0; --pair) {
+        const int r = first + pair * 2 * kPanel, rows = std::min(2 * kPanel, first + count - r);
         items.push_back({rows > kPanel ? 2 : 1, place[r] / kPanel, 0, rows, head, 1, table,
-                         static_cast<int32_t>(batch.positions[last]) + 1});
+                         static_cast<int32_t>(batch.positions[r + rows - 1]) + 1});
       }
     }
   }

@@ -110,6 +110,40 @@ inline void strip_products(const uint8_t* pair, const bf16* const panels[2], int
   if (P > 1) _tile_stored(3, c + 3 * kTile, 64);
 }
 
+// The same with a pair that is expanded already and in the first cache, which the panels only pass
+// by. Adds to c, unless these are the first tiles.
+template <int P>
+inline void add_products(const bf16* pair, const bf16* const panels[2], int k_tiles, bool first, float* c) {
+  settle();
+  if (first) {
+    _tile_zero(0);
+    _tile_zero(1);
+    if (P > 1) _tile_zero(2);
+    if (P > 1) _tile_zero(3);
+  } else {
+    _tile_loadd(0, c, 64);
+    _tile_loadd(1, c + kTile, 64);
+    if (P > 1) _tile_loadd(2, c + 2 * kTile, 64);
+    if (P > 1) _tile_loadd(3, c + 3 * kTile, 64);
+  }
+  for (int k = 0; k < k_tiles; ++k, pair += 2 * kTileWeights) {
+    _tile_stream_loadd(4, panels[0] + k * kTileWeights, 64);
+    _tile_loadd(6, pair, 64);
+    _tile_dpbf16ps(0, 6, 4);
+    _tile_loadd(7, pair + kTileWeights, 64);
+    _tile_dpbf16ps(1, 7, 4);
+    if (P > 1) {
+      _tile_stream_loadd(5, panels[1] + k * kTileWeights, 64);
+      _tile_dpbf16ps(2, 6, 5);
+      _tile_dpbf16ps(3, 7, 5);
+    }
+  }
+  _tile_stored(0, c, 64);
+  _tile_stored(1, c + kTile, 64);
+  if (P > 1) _tile_stored(2, c + 2 * kTile, 64);
+  if (P > 1) _tile_stored(3, c + 3 * kTile, 64);
+}
+
 constexpr int kFewTokens = 4;  // whose sums are made sooner without the matrix unit
 
 // Of codes [16 quads][16 rows][4] of two strips and numbers [2 blocks][16 tokens][64]:

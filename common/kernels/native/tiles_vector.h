@@ -81,6 +81,18 @@ inline void strip_products(const uint8_t* pair, const bf16* const panels[2], int
   }
 }
 
+template <int P>
+inline void add_products(const bf16* pair, const bf16* const panels[2], int k_tiles, bool first, float* c) {
+  alignas(64) float wide[kTileWeights];
+  if (first) clear(c, P * 2 * kTile);
+  for (int t = 0; t < 2 * k_tiles; ++t) {
+    widen_rows(pair + t * kTileWeights, 64, wide);
+    for (int p = 0; p < P; ++p) {
+      multiply_tile(wide, kTileColumns, panels[p] + t / 2 * kTileWeights, c + (2 * p + t % 2) * kTile);
+    }
+  }
+}
+
 constexpr int kFewTokens = kLanes;
 inline void many_block_sums(const uint8_t* const[2], const int8_t*, int32_t*) {}
 
