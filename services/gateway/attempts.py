@@ -139,8 +139,11 @@ class Attempts:
         """Raises ProtocolError if the batch makes no sense."""
         if link.peer is None:
             return
+        rows = token_rows(batch)
+        if any(row.key in self._live for row in rows):
+            self._writers.heard(link.peer, _now())
         strangers: dict[AttemptKey, None] = {}
-        for row in token_rows(batch):
+        for row in rows:
             if row.key in self._live:
                 self._row(link, link.peer, row)
             else:
@@ -168,7 +171,6 @@ class Attempts:
         return keys
 
     def _row(self, link: Link, source: ProcessId, row: TokenRow) -> None:
-        self._writers.heard(source, _now())
         event = TokensCame(source, row.choice, row.start, row.tokens, row.finish, row.logprobs)
         self._advance(row.key, event, link)
 
