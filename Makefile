@@ -20,7 +20,7 @@ NOT_UNIT := cluster or sim or gpu or slow
 
 .DEFAULT_GOAL := help
 .PHONY: help setup fmt lint check test test-full sim cluster gpu ci up down status logs demo trace docs size clean \
-        bench-engine bench-peers profile
+        bench-engine bench-peers bench-http profile
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## ?/  make \1\t/' | expand -t 22
@@ -116,6 +116,9 @@ bench-engine: $(STAMP)  ## speed of the engine beside the machine's floors: ARGS
 bench-peers: $(STAMP)  ## other engines, interleaved with ours: ARGS="--venv llama=/path"
 	@mkdir -p build
 	@$(BIN)/python -m common.engine.bench.peers --model "$(MODEL)" --json build/bench-peers.json $(ARGS)
+
+bench-http: $(STAMP)  ## the running cluster's throughput beside the engine's own: ARGS="--streams 16"
+	@$(LOCAL) overhead --model "$(MODEL)" $(ARGS)
 
 profile: $(STAMP)  ## where a step of 32 streams goes: ARGS="--streams 8"
 	@$(BIN)/python -m common.engine.bench.profile --model "$(MODEL)" $(ARGS)

@@ -1,4 +1,4 @@
-"""The commands: python -m deploy.local up | down | status | logs | demo | trace.
+"""The commands: python -m deploy.local up | down | status | logs | demo | trace | overhead.
 
 The Makefile calls these. Whatever a person can put right is a message and exit status 1.
 """
@@ -12,6 +12,10 @@ from pathlib import Path
 
 from rich.console import Console
 
+from common.checkpoint.checkpoint import open_checkpoint
+from common.engine.bench.options import add_engine_options, runner_choice
+from common.engine.bench.peers.cli import our_order
+from common.engine.bench.peers.peer_process import PeerProcess
 from deploy.local.admin_client import ask_all
 from deploy.local.child import ROOT
 from deploy.local.demo import stream_answer
@@ -20,6 +24,8 @@ from deploy.local.folders import Folders
 from deploy.local.launch import shut_down
 from deploy.local.lock import lock_holder
 from deploy.local.logs import follow_logs, show_logs
+from deploy.local.machine import cores
+from deploy.local.overhead import engine_alone, measure_overhead, sentence, shares_table
 from deploy.local.state import ClusterState, read_state
 from deploy.local.status import table
 from deploy.local.trace import request_trace
@@ -51,6 +57,12 @@ def parser() -> argparse.ArgumentParser:
     trace = commands.add_parser("trace", help="what the gateway remembers of a request")
     trace.add_argument("id", help="id of the answer, or its X-Request-Id")
     trace.set_defaults(act=_trace)
+    overhead = commands.add_parser("overhead", help="throughput beside the engine's own")
+    add_engine_options(overhead)
+    overhead.add_argument("--streams", type=int, default=16)
+    overhead.add_argument("--rounds", type=int, default=5)
+    overhead.add_argument("--threads", type=int, default=cores(), help="of the engine alone")
+    overhead.set_defaults(act=_overhead)
     return result
 
 
@@ -104,6 +116,16 @@ def _demo(options: argparse.Namespace, folders: Folders) -> None:
 
 def _trace(options: argparse.Namespace, folders: Folders) -> None:
     print(asyncio.run(request_trace(running(folders).url, options.id)))
+
+
+def _overhead(options: argparse.Namespace, folders: Folders) -> None:
+    state, choice = running(folders), runner_choice(options, options.threads)
+    vocab = open_checkpoint(choice.model, choice.cache).config.vocab
+    with PeerProcess(our_order(choice)) as process:
+        alone = engine_alone(process, vocab)
+        done = asyncio.run(measure_overhead(state, alone, vocab, options.streams, options.rounds))
+    print(sentence(done, options.streams))
+    Console().print(shares_table(done))
 
 
 def running(folders: Folders) -> ClusterState:

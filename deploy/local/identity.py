@@ -15,13 +15,27 @@ class Identity:
 
 def identify(pid: int) -> Identity | None:
     """None: no such process, or it has ended and only waits for its parent to notice."""
+    fields = _fields(pid)
+    return None if fields is None else Identity(pid, int(fields[19]))
+
+
+def cpu_seconds(process: Identity) -> float:
+    """Used so far, in user mode and in the kernel; 0 when the process is gone."""
+    fields = _fields(process.pid)
+    if fields is None or int(fields[19]) != process.start_ticks:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _fields(pid: int) -> list[str] | None:
+    """Of /proc/<pid>/stat from the third on."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
     # The second field is the command in parentheses and may itself hold spaces and parentheses.
-    state, *fields = text.rsplit(")", 1)[1].split()
-    return None if state in ("Z", "X") else Identity(pid, int(fields[18]))
+    fields = text.rsplit(")", 1)[1].split()
+    return None if fields[0] in ("Z", "X") else fields
 
 
 def is_alive(process: Identity) -> bool:

@@ -2,8 +2,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
-from deploy.local.identity import Identity, identify, is_alive, send
+from deploy.local.identity import Identity, cpu_seconds, identify, is_alive, send
 
 
 def sleeper() -> "subprocess.Popen[bytes]":
@@ -47,3 +48,12 @@ def test_a_process_that_is_gone_has_no_identity() -> None:
         child.kill()
     assert identify(child.pid) is None
     assert not send(Identity(child.pid, 1), signal.SIGTERM)
+
+
+def test_the_time_a_process_used_is_its_own() -> None:
+    me = identify(os.getpid())
+    assert me is not None
+    used = time.process_time()
+    assert abs(cpu_seconds(me) - used) < 0.2
+    assert cpu_seconds(Identity(me.pid, me.start_ticks - 1)) == 0
+    assert cpu_seconds(Identity(2**22, 1)) == 0
