@@ -48,7 +48,7 @@ class Forward final : public twinfleet::Engine {
 
   // Computes a batch: keys and values go to the pool, the wanted rows' best ids and logits to it.
   void run(const Batch& batch) override {
-    plan_.make(model_, pool_, batch);
+    plan_.make(model_, pool_, batch, team_.size());
     clear_begun_blocks(model_, pool_, plan_);
     fit(batch);
     team_.run([&](int thread) {

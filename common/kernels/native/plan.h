@@ -46,7 +46,8 @@ struct Plan {
   std::vector<Item> items;  // those with panels of their own, then packed ones, the longest first
   std::vector<int> place;   // of each row of the batch: panel * 16 + lane
 
-  void make(const Model& model, const Pool& pool, const Batch& batch) {
+  void make(const Model& model, const Pool& pool, const Batch& batch, int threads) {
+    threads_ = threads;
     panels.clear();
     items.clear();
     place.clear();
@@ -111,7 +112,10 @@ struct Plan {
   void add_packed(const Model& model, const Batch& batch, int s, const int32_t* table) {
     const int first = batch.starts[s], count = batch.starts[s + 1] - first;
     const int rows_at_once = std::min(count, kPanel / model.group());
-    const int heads_at_once = std::max(1, kPanel / (rows_at_once * model.group()));
+    const int fitting = std::max(1, kPanel / (rows_at_once * model.group()));
+    // A sequence alone is shared among the threads, even if its heads would fit one piece.
+    const int shared = (model.kv_heads + threads_ - 1) / threads_;
+    const int heads_at_once = batch.sequences < threads_ ? std::min(fitting, shared) : fitting;
     for (int r = 0; r < count; r += rows_at_once) {
       const int rows = std::min(rows_at_once, count - r);
       for (int head = 0; head < model.kv_heads; head += heads_at_once) {
@@ -122,6 +126,7 @@ struct Plan {
     }
   }
 
+  int threads_ = 1;
   bool shared_ = false;  // the last panel takes sequences with few rows
 };
 
