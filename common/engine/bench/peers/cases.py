@@ -12,6 +12,7 @@ from common.engine.bench.workload import answer, disturb, first_token, prompt_of
 KINDS = ("prefill", "streams", "one", "warm", "gap")
 _SEEDS_A_CASE = 1000
 _STREAM_PROMPT = 64
+_WAKING_TOKENS = 16
 
 
 @dataclass(frozen=True)
@@ -58,10 +59,12 @@ QUICK = (
 
 def run_case(peer: Peer, case: Case, seed: int, vocab: int) -> float | None:
     """None: this peer cannot do that."""
-    prompts = [
-        prompt_of(vocab, _STREAM_PROMPT, seed * _SEEDS_A_CASE + number) for number in range(100)
-    ]
-    sized = prompt_of(vocab, case.size, seed * _SEEDS_A_CASE + len(prompts))
+    sized, waking, *prompts = (
+        prompt_of(vocab, length, seed * _SEEDS_A_CASE + number)
+        for number, length in enumerate([case.size] + [_STREAM_PROMPT] * 100)
+    )
+    # Cores that slept while the other side worked are slow at first.
+    answer(peer, [waking], _WAKING_TOKENS)
     if case.kind == "prefill":
         return case.size / first_token(peer, sized)
     if case.kind == "one":

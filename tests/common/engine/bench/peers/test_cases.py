@@ -43,8 +43,8 @@ def test_each_seed_has_new_prompts_and_one_seed_the_same() -> None:
 def test_a_warm_prompt_is_one_that_came_before() -> None:
     peer = FakePeer()
     assert run_case(peer, Case("warm", 20), 1, VOCAB) is not None
-    assert len(peer.prompts) == 2
-    assert peer.prompts[0] == peer.prompts[1]
+    waking, first, again = peer.prompts
+    assert first == again != waking
 
 
 def test_a_peer_that_caches_nothing_has_no_warm_prompts() -> None:
