@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -83,13 +84,19 @@ class Team {
   }
 
  private:
-  static constexpr int kSpins = 4000;
+  // Longer than a process in between usually takes: waking a thread that went to sleep costs another
+  // 50 microseconds, and its core may be gone.
+  static constexpr std::chrono::microseconds kPatience{250};
+  static constexpr int kSpins = 256;  // between two looks at the clock
 
   static void wait_while(const std::atomic<uint32_t>& value, uint32_t old) {
-    for (int i = 0; i < kSpins; ++i) {
-      if (value.load(std::memory_order_acquire) != old) return;
-      _mm_pause();
-    }
+    const auto start = std::chrono::steady_clock::now();
+    do {
+      for (int i = 0; i < kSpins; ++i) {
+        if (value.load(std::memory_order_acquire) != old) return;
+        _mm_pause();
+      }
+    } while (std::chrono::steady_clock::now() - start < kPatience);
     value.wait(old, std::memory_order_acquire);
   }
 
