@@ -18,8 +18,8 @@ class WorkerSettings(ProcessSettings):
     )
     arithmetic: Literal["bf16", "int8"] = Field(
         default="bf16",
-        description="Of the native kernels: bf16 keeps the file's weights, int8 is faster and"
-        " less accurate. torch computes in fp32.",
+        description="Of the native kernels: bf16, or int8, which is faster for few streams, slower"
+        " for prompts and less accurate. torch computes in fp32.",
     )
     cpu_level: Literal["best", "amx", "avx512", "avx2"] = Field(
         default="best",
