@@ -12,6 +12,7 @@ import pytest
 
 from common.domain.errors import ErrorCode
 from common.domain.finish import FinishReason
+from common.wire.messages import Message
 from common.wire.messages.submit import Cancel, Failed, Submit
 from services.gateway.http.generate import hash_salt
 from tests.support.gateway import Gateway, logprobs_of, row, running_gateway, until, with_context
@@ -259,13 +260,27 @@ def test_no_tenant_is_a_clients_salt() -> None:
     assert hash_salt("", None) == ""
 
 
+class Writer:
+    """A worker's link whose messages all come in one turn of the loop."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self.peer = gateway.cluster.worker.ref.id
+        self._app = gateway.app
+
+    def say(self, *messages: Message) -> None:
+        for message in messages:
+            self._app.on_message(self, message)
+
+    def send(self, message: Message) -> None:
+        """It wants no answers."""
+
+
 async def test_a_failure_right_behind_the_first_token_still_has_its_status(
     gateway: Gateway,
 ) -> None:
     def script(asked: Submit) -> None:
-        gateway.cluster.place(asked)
-        gateway.cluster.from_worker(row(asked.key, [65]))
-        gateway.cluster.from_worker(Failed(asked.key, ErrorCode.WORKER_LOST, "gone"))
+        failed = Failed(asked.key, ErrorCode.WORKER_LOST, "gone")
+        Writer(gateway).say(row(asked.key, [65]), failed)
 
     gateway.cluster.script = script
     assert (await gateway.post(CHAT, HELLO | {"stream": True}))[0] == 503
