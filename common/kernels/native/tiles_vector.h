@@ -93,6 +93,7 @@ inline void add_products(const bf16* pair, const bf16* const panels[2], int k_ti
   }
 }
 
+// Vectors make the sums of all tokens there can be, so the second is never called.
 constexpr int kFewTokens = kLanes;
 inline void many_block_sums(const uint8_t* const[2], const int8_t*, int32_t*) {}
 
