@@ -12,6 +12,7 @@ from typing import Self
 
 import numpy as np
 
+from common.checkpoint.digest import weights_digest
 from common.checkpoint.rope import rope_frequencies
 from common.domain.block import LayoutTag
 from common.domain.errors import ServingError
@@ -29,6 +30,10 @@ from common.kernels.library import (
     best_level,
 )
 from common.kernels.packed_model import PackedModel, pack_model
+
+_SUMS = "native sums 2"
+"""Counts up with every change to what the kernels compute from the same weights: blocks computed
+before it must not be taken for ours."""
 
 
 class NativeRunner:
@@ -55,7 +60,7 @@ class NativeRunner:
         self.vocab = config.vocab
         self.context_tokens = config.context_tokens
         self.eos_token_ids = config.eos_token_ids
-        self.weights_digest = packed.weights_digest
+        self.weights_digest = weights_digest(_SUMS, packed.weights_digest, settings.arithmetic)
         self.weight_bytes = sum(
             matrix.tiles.nbytes for name, matrix in packed.matrices.items() if name != "embedding"
         )

@@ -11,7 +11,7 @@ namespace {
 struct Products {
   const bf16 *a, *b;
   size_t stride, next, a_step, b_step, b_next;
-  int32_t count;
+  int32_t count, from_zero;
 };
 
 template <int T, int U>
@@ -20,7 +20,7 @@ void products_of(const Products& p, float* out) {
   for (int i = 0; i < p.count; ++i) {
     operands.push_back({p.a + i * p.a_step, p.stride, p.next, p.b + i * p.b_step});
   }
-  tile_products<T, U>(operands.data(), p.count, p.b_next, out, T * kTile);
+  tile_products<T, U>(operands.data(), p.count, p.b_next, p.from_zero != 0, out, T * kTile);
 }
 
 template <class Kind>
@@ -50,7 +50,6 @@ void attend_over(const Attend& call, float* out) {
   const LayerPool layer{pool, model, 0};
   AttentionScratch scratch;
   scratch.fit(model);
-  Attention attention(layer, scratch);
   const size_t width = static_cast<size_t>(call.head_dim) * kLanes;
   std::vector<Source> sources;
   for (int s = 0; s < call.sources; ++s) {
@@ -66,11 +65,7 @@ void attend_over(const Attend& call, float* out) {
     }
     states.push_back({load(positions), static_cast<int>(lowest), out + u * width});
   }
-  for (int first = 0; first < call.tokens; first += kKeyGroup) {
-    const int end = std::min(call.tokens, first + kKeyGroup);
-    attention.add_keys<U>(call.table, sources.data(), call.sources, first, end, states.data());
-  }
-  for (SoftmaxState& state : states) attention.finish(state);
+  Attention<U>(layer, call.table, call.tokens, sources.data(), call.sources, states.data(), scratch).run();
 }
 
 }  // namespace
@@ -157,6 +152,17 @@ void turn(float* head, int dim, const float* cos, const float* sin) {
 void powers(const float* x, int count, float* out) {
   const MatrixUnit unit;
   for (int i = 0; i < count; i += kLanes) store(out + i, exp2(load(x + i)));
+}
+
+// Numbers in 128ths, in pairs of panels; so are the powers, widened.
+void bf16_powers(const float* x, int count, float* out) {
+  const MatrixUnit unit;
+  const PowerLookup lookup(kPowers);
+  for (int i = 0; i < count; i += 2 * kLanes) {
+    const Pairs pair = powers(lookup, load(x + i), load(x + i + kLanes));
+    store(out + i, even_of(pair));
+    store(out + i + kLanes, odd_of(pair));
+  }
 }
 
 void reciprocals(const float* x, int count, float* out) {

@@ -39,7 +39,7 @@ class Operands(ctypes.Structure):
     _fields_ = [
         *((name, c_void_p) for name in ("a", "b")),
         *((name, c_size_t) for name in ("stride", "next", "a_step", "b_step", "b_next")),
-        ("count", c_int32),
+        *((name, c_int32) for name in ("count", "from_zero")),
     ]
 
 
@@ -69,9 +69,13 @@ class NativeKernels:
         self.library.embed(byref(_matrix(matrix, None)), row, _data(out))
         return out
 
-    def tile_products(self, tiles: int, operands: Operands, states: int) -> Float32Array:
-        """[states, tiles, 16, 16]"""
-        out = np.full((states, tiles, LANES, LANES), np.nan, np.float32)
+    def tile_products(
+        self, tiles: int, operands: Operands, states: int, onto: Float32Array | None = None
+    ) -> Float32Array:
+        """[states, tiles, 16, 16]; added to `onto` where it is given."""
+        shape = (states, tiles, LANES, LANES)
+        out = np.full(shape, np.nan, np.float32) if onto is None else onto.copy()
+        operands.from_zero = onto is None
         self.library.products(tiles, states, byref(operands), _data(out))
         return out
 
@@ -113,7 +117,7 @@ class NativeKernels:
         return out
 
     def apply(self, function: str, x: Float32Array) -> Float32Array:
-        """`function` is powers, reciprocals or silus; x is a multiple of 16 long."""
+        """`function` is powers, bf16_powers, reciprocals or silus; x is a multiple of 32 long."""
         out = np.zeros_like(x)
         getattr(self.library, function)(_data(x), x.size, _data(out))
         return out

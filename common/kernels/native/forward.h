@@ -238,28 +238,28 @@ class Forward final : public twinfleet::Engine {
 
   void attend(int layer, int thread) {
     const LayerPool pool{pool_, model_, layer};
-    Attention attention(pool, scratch_[thread].attention);
     const int items = static_cast<int>(plan_.items.size());
     for (int i; (i = work(layer, kAttentionWork).claim_one()) < items;) {
       const Item& item = plan_.items[i];
       switch (item.panels) {
         case 2:
-          attend_panels<2>(attention, item, thread);
+          attend_panels<2>(pool, item, thread);
           break;
         case 1:
-          attend_panels<1>(attention, item, thread);
+          attend_panels<1>(pool, item, thread);
           break;
         default:
-          attend_packed(attention, item, thread);
+          attend_packed(pool, item, thread);
       }
     }
   }
 
   // U panels of a sequence: 16 * U tokens, each head of the kv head's group in its turn.
   template <int U>
-  void attend_panels(Attention& attention, const Item& item, int thread) {
+  void attend_panels(const LayerPool& pool, const Item& item, int thread) {
     AttentionScratch& scratch = scratch_[thread].attention;
     const int dim = model_.head_dim, width = dim * kLanes, group = model_.group();
+    bf16* const queries = scratch.queries.as<bf16>();
     std::vector<SoftmaxState> states;
     std::vector<Source> sources;
     for (int g = 0; g < group; ++g) {
@@ -268,25 +268,20 @@ class Forward final : public twinfleet::Engine {
         const PanelPlan& panel = plan_.panels[item.panel + u];
         alignas(64) float positions[kLanes];
         for (int i = 0; i < kLanes; ++i) positions[i] = i < panel.count ? panel.rows[i].position : -1.0f;
-        bf16* queries = scratch.queries.data() + (g * U + u) * width;
         const float* query = at(qkv_, model_.qkv_rows(), item.panel + u) + head * width;
-        pack_bf16(query, dim, reinterpret_cast<uint8_t*>(queries));
+        pack_bf16(query, dim, reinterpret_cast<uint8_t*>(queries + (g * U + u) * width));
         float* mixed = at(mixed_, model_.heads * dim, item.panel + u) + head * width;
         std::fill(mixed, mixed + width, 0.0f);
         states.push_back({load(positions), panel.rows[0].position, mixed});
       }
-      sources.push_back({item.kv_head, scratch.queries.data() + g * U * width, Mask{}});
+      sources.push_back({item.kv_head, queries + g * U * width, Mask{}});
     }
-    for (int first = 0; first < item.tokens; first += kKeyGroup) {
-      const int end = std::min(item.tokens, first + kKeyGroup);
-      for (int g = 0; g < group; ++g) {
-        attention.add_keys<U>(item.table, &sources[g], 1, first, end, &states[g * U]);
-      }
+    for (int g = 0; g < group; ++g) {
+      Attention<U>(pool, item.table, item.tokens, &sources[g], 1, &states[g * U], scratch).run();
     }
-    for (SoftmaxState& state : states) attention.finish(state);
   }
 
-  void attend_packed(Attention& attention, const Item& item, int thread) {
+  void attend_packed(const LayerPool& pool, const Item& item, int thread) {
     AttentionScratch& scratch = scratch_[thread].attention;
     const PanelPlan& panel = plan_.panels[item.panel];
     const int dim = model_.head_dim, width = dim * kLanes, group = model_.group();
@@ -295,8 +290,10 @@ class Forward final : public twinfleet::Engine {
     alignas(64) float positions[kLanes], owners[kLanes];
     std::fill(positions, positions + kLanes, -1.0f);
     std::fill(owners, owners + kLanes, -1.0f);
-    std::fill(scratch.queries.begin(), scratch.queries.begin() + item.kv_heads * width, bf16{0});
-    std::fill(scratch.mixed.begin(), scratch.mixed.begin() + width, 0.0f);
+    bf16* const queries = scratch.queries.as<bf16>();
+    float* const own = scratch.mixed.as<float>();
+    std::fill(queries, queries + item.kv_heads * width, bf16{0});
+    std::fill(own, own + width, 0.0f);
     const auto each_lane = [&](auto&& visit) {  // (query lane, kv head of the item, head, panel lane)
       for (int k = 0, lane = 0; k < item.kv_heads; ++k) {
         for (int g = 0; g < group; ++g) {
@@ -307,25 +304,21 @@ class Forward final : public twinfleet::Engine {
     each_lane([&](int lane, int k, int head, int row) {
       positions[lane] = static_cast<float>(panel.rows[row].position);
       owners[lane] = static_cast<float>(k);
-      bf16* queries = scratch.queries.data() + k * width + 2 * lane;
+      bf16* to = queries + k * width + 2 * lane;
       const float* query = heads + head * width + row;
-      for (int d = 0; d < dim; ++d) queries[d / 2 * 2 * kLanes + d % 2] = narrow(query[d * kLanes]);
+      for (int d = 0; d < dim; ++d) to[d / 2 * 2 * kLanes + d % 2] = narrow(query[d * kLanes]);
     });
     std::vector<Source> sources;
     for (int k = 0; k < item.kv_heads; ++k) {
-      const Vec owner = load(owners), own = splat(static_cast<float>(k));
-      sources.push_back({item.kv_head + k, scratch.queries.data() + k * width,
-                         at_most(abs(owner - own), splat(0.0f))});
+      const Vec owner = load(owners), mine = splat(static_cast<float>(k));
+      sources.push_back({item.kv_head + k, queries + k * width,
+                         at_most(abs(owner - mine), splat(0.0f))});
     }
-    SoftmaxState state{load(positions), panel.rows[item.lane].position, scratch.mixed.data()};
-    for (int first = 0; first < item.tokens; first += kKeyGroup) {
-      attention.add_keys<1>(item.table, sources.data(), item.kv_heads, first,
-                            std::min(item.tokens, first + kKeyGroup), &state);
-    }
-    attention.finish(state);
+    SoftmaxState state{load(positions), panel.rows[item.lane].position, own};
+    Attention<1>(pool, item.table, item.tokens, sources.data(), item.kv_heads, &state, scratch).run();
     each_lane([&](int lane, int, int head, int row) {
       for (int d = 0; d < dim; ++d) {
-        mixed[head * width + d * kLanes + row] = scratch.mixed[d * kLanes + lane];
+        mixed[head * width + d * kLanes + row] = own[d * kLanes + lane];
       }
     });
   }

@@ -23,7 +23,7 @@ inline double peak_flops(int threads) {
         operands[i] = {a + 2 * i * kTileWeights, 64, 1024, b + i * kTileWeights};
       }
       for (int i = 0; i < calls; ++i) {
-        tile_products<2, 2>(operands, kOperands, kOperands * kTileWeights, c, 2 * kTile);
+        tile_products<2, 2>(operands, kOperands, kOperands * kTileWeights, true, c, 2 * kTile);
       }
     });
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;

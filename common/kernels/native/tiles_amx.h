@@ -34,15 +34,26 @@ class MatrixUnit {
 // stored for it: everything is stored where this is called.
 inline void settle() { asm volatile("" ::: "memory"); }
 
-// c[u][t] = sum over the operands of A[t] B[u]; `b_next` and `c_next` lead from one u to the next.
+// c[u][t] += sum over the operands of A[t] B[u], from zero if these are the first; `b_next` and
+// `c_next` lead from one u to the next.
 template <int T, int U>
-inline void tile_products(const Operand* operands, int count, size_t b_next, float* c, size_t c_next) {
+inline void tile_products(const Operand* operands, int count, size_t b_next, bool first, float* c,
+                          size_t c_next) {
   static_assert((T == 1 || T == 2 || T == 4) && T * U <= 4);
   settle();
-  _tile_zero(0);
-  if (T > 1) _tile_zero(1);
-  if (U > 1 || T > 2) _tile_zero(2);
-  if (T * U > 2) _tile_zero(3);
+  if (first) {
+    _tile_zero(0);
+    if (T > 1) _tile_zero(1);
+    if (U > 1 || T > 2) _tile_zero(2);
+    if (T * U > 2) _tile_zero(3);
+  } else {
+    _tile_loadd(0, c, 64);
+    if (T > 1) _tile_loadd(1, c + kTile, 64);
+    if (U > 1) _tile_loadd(2, c + c_next, 64);
+    if (U > 1 && T > 1) _tile_loadd(3, c + c_next + kTile, 64);
+    if (T > 2) _tile_loadd(2, c + 2 * kTile, 64);
+    if (T > 2) _tile_loadd(3, c + 3 * kTile, 64);
+  }
   for (int i = 0; i < count; ++i) {
     const Operand& o = operands[i];
     const char* a = reinterpret_cast<const char*>(o.a);

@@ -24,7 +24,8 @@ inline void multiply_tile(const float* a, size_t stride, const bf16* b, float* c
     Vec even[kRowsAtOnce], odd[kRowsAtOnce];
     for (int r = 0; r < kRowsAtOnce; ++r) even[r] = odd[r] = splat(0.0f);
     for (int pair = 0; pair < kLanes; ++pair) {
-      const Vec b_even = even_of(b + pair * 32), b_odd = odd_of(b + pair * 32);
+      const Pairs both = load_pairs(b + pair * 32);
+      const Vec b_even = even_of(both), b_odd = odd_of(both);
 #pragma GCC unroll 8
       for (int r = 0; r < kRowsAtOnce; ++r) {
         const float* weights = a + (first + r) * stride + 2 * pair;
@@ -51,9 +52,10 @@ inline void clear(float* c, int count) {
 }
 
 template <int T, int U>
-inline void tile_products(const Operand* operands, int count, size_t b_next, float* c, size_t c_next) {
+inline void tile_products(const Operand* operands, int count, size_t b_next, bool first, float* c,
+                          size_t c_next) {
   alignas(64) float wide[kTileWeights];
-  for (int u = 0; u < U; ++u) clear(c + u * c_next, T * kTile);
+  for (int u = 0; first && u < U; ++u) clear(c + u * c_next, T * kTile);
   for (int i = 0; i < count; ++i) {
     for (int t = 0; t < T; ++t) {
       const char* a = reinterpret_cast<const char*>(operands[i].a) + t * operands[i].next;

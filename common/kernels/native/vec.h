@@ -6,12 +6,26 @@
 #pragma once
 #include <immintrin.h>
 
+#include <cmath>
 #include <cstdint>
 
 namespace TF_LEVEL {
 
 constexpr int kLanes = 16;
 using bf16 = uint16_t;
+
+// The seven bits behind the point of 2^(i / 128), which are what bf16 keeps of it.
+struct PowerTable {
+  alignas(64) int32_t words[128];
+  alignas(64) uint8_t bytes[128];
+  PowerTable() {
+    for (int i = 0; i < 128; ++i) {
+      words[i] = static_cast<int32_t>(std::lround(128.0 * (std::exp2(i / 128.0) - 1.0)));
+      bytes[i] = static_cast<uint8_t>(words[i]);
+    }
+  }
+};
+inline const PowerTable kPowers;
 
 #ifdef __AVX512F__
 
@@ -78,14 +92,41 @@ inline Sums add_quads(Sums sums, const uint8_t* quads, int32_t four) {
 #endif
 }
 
-// 16 pairs of bf16, as (even, odd) of lane 0, lane 1, ...
-inline Vec even_of(const bf16* p) {
-  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16))};
+// 16 pairs of bf16: (even, odd) of lane 0, lane 1, ...
+struct Pairs {
+  __m512i v;
+};
+inline Pairs load_pairs(const bf16* p) { return {_mm512_loadu_si512(p)}; }
+inline void store(bf16* p, Pairs a) { _mm512_storeu_si512(p, a.v); }
+inline Pairs only(Mask m, Pairs a) { return {_mm512_maskz_mov_epi32(m.m, a.v)}; }
+inline Vec even_of(Pairs a) { return {_mm512_castsi512_ps(_mm512_slli_epi32(a.v, 16))}; }
+inline Vec odd_of(Pairs a) {
+  return {_mm512_castsi512_ps(_mm512_and_si512(a.v, _mm512_set1_epi32(static_cast<int>(0xffff0000u))))};
 }
-inline Vec odd_of(const bf16* p) {
-  const __m512i high = _mm512_set1_epi32(static_cast<int>(0xffff0000u));
-  return {_mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p), high))};
-}
+// The powers of whole numbers that stand in the low bits of each lane: exponent and place in the table.
+struct PowerLookup {
+#ifdef __AVX512VBMI__
+  const __m512i low, high;
+  explicit PowerLookup(const PowerTable& table)
+      : low(_mm512_load_si512(table.bytes)), high(_mm512_load_si512(table.bytes + 64)) {}
+  Pairs operator()(Vec even, Vec odd) const {
+    const __m512i shifted = _mm512_slli_epi32(_mm512_castps_si512(odd.v), 16);
+    const __m512i both = _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_castps_si512(even.v), shifted);
+    const __m512i found = _mm512_permutex2var_epi8(low, both, high);
+    return {_mm512_ternarylogic_epi32(_mm512_set1_epi16(127), found, both, 0xca)};  // 127 ? found : both
+  }
+#else
+  const int32_t* const words;
+  explicit PowerLookup(const PowerTable& table) : words(table.words) {}
+  __m512i power(Vec a) const {
+    const __m512i x = _mm512_castps_si512(a.v), part = _mm512_and_si512(x, _mm512_set1_epi32(127));
+    return _mm512_add_epi32(_mm512_sub_epi32(x, part), _mm512_i32gather_epi32(part, words, 4));
+  }
+  Pairs operator()(Vec even, Vec odd) const {
+    return {_mm512_mask_blend_epi16(0xaaaaaaaa, power(even), _mm512_slli_epi32(power(odd), 16))};
+  }
+#endif
+};
 
 #ifdef __AVX512BF16__
 
@@ -219,15 +260,36 @@ inline Sums add_quads(Sums sums, const uint8_t* quads, int32_t four) {
   return {add_half(sums.lo, load_half(quads, 0), b), add_half(sums.hi, load_half(quads, 1), b)};
 }
 
-inline Vec even_of(const bf16* p) {
-  return {_mm256_castsi256_ps(_mm256_slli_epi32(load_half(p, 0), 16)),
-          _mm256_castsi256_ps(_mm256_slli_epi32(load_half(p, 1), 16))};
+struct Pairs {
+  __m256i lo, hi;
+};
+inline Pairs load_pairs(const bf16* p) { return {load_half(p, 0), load_half(p, 1)}; }
+inline void store(bf16* p, Pairs a) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.lo);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p) + 1, a.hi);
 }
-inline Vec odd_of(const bf16* p) {
+inline Pairs only(Mask m, Pairs a) {
+  return {_mm256_and_si256(_mm256_castps_si256(m.lo), a.lo), _mm256_and_si256(_mm256_castps_si256(m.hi), a.hi)};
+}
+inline Vec even_of(Pairs a) {
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(a.lo, 16)), _mm256_castsi256_ps(_mm256_slli_epi32(a.hi, 16))};
+}
+inline Vec odd_of(Pairs a) {
   const __m256i high = _mm256_set1_epi32(static_cast<int>(0xffff0000u));
-  return {_mm256_castsi256_ps(_mm256_and_si256(load_half(p, 0), high)),
-          _mm256_castsi256_ps(_mm256_and_si256(load_half(p, 1), high))};
+  return {_mm256_castsi256_ps(_mm256_and_si256(a.lo, high)), _mm256_castsi256_ps(_mm256_and_si256(a.hi, high))};
 }
+struct PowerLookup {
+  const int32_t* const words;
+  explicit PowerLookup(const PowerTable& table) : words(table.words) {}
+  __m256i power(__m256 a) const {
+    const __m256i x = _mm256_castps_si256(a), part = _mm256_and_si256(x, _mm256_set1_epi32(127));
+    return _mm256_add_epi32(_mm256_sub_epi32(x, part), _mm256_i32gather_epi32(words, part, 4));
+  }
+  __m256i pairs(__m256 even, __m256 odd) const {
+    return _mm256_blend_epi16(power(even), _mm256_slli_epi32(power(odd), 16), 0xaa);
+  }
+  Pairs operator()(Vec even, Vec odd) const { return {pairs(even.lo, odd.lo), pairs(even.hi, odd.hi)}; }
+};
 inline __m256i rounded(__m256 a) {
   const __m256i u = _mm256_castps_si256(a);
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
@@ -262,6 +324,15 @@ inline Vec exp2(Vec x) {
   p = fma(p, part, splat(6.931241750717163e-1f));
   p = fma(p, part, splat(1.0f));
   return scale_above(lowest, x, p, whole);
+}
+
+// 2^(x / 128) as pairs of bf16, for x below 128 * 128: x counts to its nearest whole number, which is
+// as near as bf16 can tell two powers apart (0.5 % at most, together with its rounding). Adding the
+// bias leaves the number in the low bits, as exponent and place in the table. 0 from -127 * 128 down.
+constexpr float kPowerSteps = 128.0f;
+inline Pairs powers(const PowerLookup& lookup, Vec even, Vec odd) {
+  const Vec lowest = splat(-127.0f * kPowerSteps), bias = splat(12582912.0f + 127.0f * kPowerSteps);
+  return lookup(max(even, lowest) + bias, max(odd, lowest) + bias);
 }
 
 // 1 / x for x >= 1: a first guess from the exponent's bits, then Newton. Division is slower, and the

@@ -35,6 +35,21 @@ def test_tile_products_add_in_the_documented_order(
         assert_same_bits(found[state].reshape(tiles * 16, 16), expected)
 
 
+@pytest.mark.parametrize(("tiles", "states"), SHAPES)
+def test_tile_products_go_on_from_what_was_there(
+    native: NativeKernels, tiles: int, states: int
+) -> None:
+    """So it does not matter how many operands are given at once."""
+    rng = np.random.default_rng(tiles)
+    left = round_bfloat16(rng.normal(size=(3, tiles * 16, 32)).astype(np.float32))
+    right = np.stack([in_pairs(random_panel(96, seed)).reshape(3, 512) for seed in range(states)])
+    whole = native.tile_products(tiles, operands(left, right, tiles), states)
+    one, others = right[:, :1].copy(), right[:, 1:].copy()
+    begun = native.tile_products(tiles, operands(left[:1], one, tiles), states)
+    found = native.tile_products(tiles, operands(left[1:], others, tiles), states, onto=begun)
+    assert_same_bits(found, whole)
+
+
 def test_the_order_of_a_sum_shows_in_its_bits() -> None:
     weights = bfloat16(np.random.default_rng(1).normal(size=(32, 96)))
     values = bfloat16(random_panel(96, seed=1))

@@ -13,7 +13,12 @@ DENSE = np.concatenate(
     ]
 )
 AT_LEAST_ONE = np.geomspace(1, 2.0**125, 160_000, dtype=np.float32)
-RANGES = {"powers": DENSE, "reciprocals": AT_LEAST_ONE, "silus": DENSE}
+RANGES = {
+    "powers": DENSE,
+    "bf16_powers": DENSE * 128,
+    "reciprocals": AT_LEAST_ONE,
+    "silus": DENSE,
+}
 
 
 def relative_error(found: Float32Array, exact: np.ndarray) -> float:
@@ -31,6 +36,22 @@ def test_powers_of_whole_numbers_and_below_the_lowest_are_exact(native: NativeKe
     np.testing.assert_array_equal(native.apply("powers", whole), np.ldexp(1.0, whole.astype(int)))
     low = np.array([-125, -126, -1000, -1e30, -np.inf, 0, -0.0, 1] * 2, dtype=np.float32)
     np.testing.assert_array_equal(native.apply("powers", low), [0, 0, 0, 0, 0, 1, 1, 2] * 2)
+
+
+def test_powers_for_bf16_are_as_near_as_it_can_tell_them_apart(native: NativeKernels) -> None:
+    x = DENSE[DENSE > -126]
+    x = x[: x.size // 32 * 32]
+    exact = np.exp2(x.astype(np.float64))
+    found = native.apply("bf16_powers", x * 128)
+    assert relative_error(found, exact) < 2.0**-8 + np.log(2) / 256
+    assert abs(float((found / exact).mean()) - 1) < 1e-4
+    assert (found.view(np.uint32) & 0xFFFF == 0).all()
+
+
+def test_powers_for_bf16_end_in_zero(native: NativeKernels) -> None:
+    low = np.array([-127, -128, -1000, -1e30, -np.inf, 0, -0.0, 1] * 4, dtype=np.float32)
+    found = native.apply("bf16_powers", low * 128)
+    np.testing.assert_array_equal(found, [0, 0, 0, 0, 0, 1, 1, 2] * 4)
 
 
 def test_reciprocals_are_within_two_roundings(native: NativeKernels) -> None:
