@@ -154,6 +154,13 @@ void powers(const float* x, int count, float* out) {
   for (int i = 0; i < count; i += kLanes) store(out + i, exp2(load(x + i)));
 }
 
+void squares(const float* x, int count, float* out) {
+  for (int i = 0; i < count; i += 2 * kTile) {
+    transpose(x + i, 2 * kLanes, out + i);
+    transpose(x + i + kLanes, 2 * kLanes, out + i + kTile);
+  }
+}
+
 // Numbers in 128ths, in pairs of panels; so are the powers, widened.
 void bf16_powers(const float* x, int count, float* out) {
   const MatrixUnit unit;

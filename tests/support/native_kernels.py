@@ -122,6 +122,12 @@ class NativeKernels:
         getattr(self.library, function)(_data(x), x.size, _data(out))
         return out
 
+    def transpose(self, rows: Float32Array) -> Float32Array:
+        """[16, 32] to [32, 16]"""
+        out = np.zeros((32, LANES), np.float32)
+        self.library.squares(_data(rows), rows.size, _data(out))
+        return out
+
     def attend(self, call: Attend) -> Float32Array:
         """[states, head_dim, 16]"""
         out = np.zeros((call.states, call.head_dim, LANES), np.float32)

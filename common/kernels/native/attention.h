@@ -12,6 +12,7 @@
 #include "buffer.h"
 #include "layer_pool.h"
 #include "panel.h"
+#include "powers.h"
 
 namespace TF_LEVEL {
 
@@ -31,8 +32,8 @@ struct Source {
 // Softmax state of 16 lanes, each at a position of its own; below zero for a lane without query.
 struct SoftmaxState {
   Vec positions;
-  int lowest;    // no lane with a query stands before it
-  float* mixed;  // [dim][16], zero at first
+  int lowest = 0;          // no lane with a query stands before it
+  float* mixed = nullptr;  // [dim][16], zero at first
   Vec largest = splat(kNoScore);
   Vec sums[2] = {splat(0.0f), splat(0.0f)};  // of the weights of even and of odd keys
 };

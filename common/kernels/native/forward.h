@@ -7,18 +7,16 @@
 #include <chrono>
 #include <cmath>
 
-#include "attention.h"
 #include "best.h"
 #include "buffer.h"
 #include "engine.h"
-#include "layer_pool.h"
+#include "pieces.h"
 #include "sample.h"
 #include "team.h"
 
 namespace TF_LEVEL {
 
 using twinfleet::Batch;
-using twinfleet::Buffer;
 using twinfleet::Layer;
 using twinfleet::Plan;
 using twinfleet::Row;
@@ -64,11 +62,6 @@ class Forward final : public twinfleet::Engine {
   const double* seconds() const override { return seconds_; }
 
  private:
-  struct Scratch {
-    AttentionScratch attention;
-    Buffer strips, panel;
-  };
-
   // Panels of packed inputs; `columns` of them at each.
   struct Packed {
     Buffer data;
@@ -81,6 +74,12 @@ class Forward final : public twinfleet::Engine {
       panel_bytes = packed_bytes(stored, matrix.columns);
       data.reserve(panel_bytes * panels);
     }
+  };
+
+  struct Scratch {
+    AttentionScratch attention;
+    Buffer strips, panel;
+    Packed packed;  // a step's only panel
   };
 
   static float* at(const Buffer& panels, int features, int panel) {
@@ -100,6 +99,10 @@ class Forward final : public twinfleet::Engine {
     activated_packed_.fit(layer.down, panels);
     head_packed_.fit(model_.head, wanted);
     turns_.reserve(sizeof(float) * kLanes * panels * model_.head_dim);
+    for (Scratch& s : scratch_) {
+      s.packed.fit(layer.output, 1);
+      s.packed.fit(layer.qkv, 1);
+    }
     for (Work& work : work_) work.begin(team_.size());
   }
 
@@ -114,34 +117,29 @@ class Forward final : public twinfleet::Engine {
     const Share share{thread, team_.size()};
     clock(thread, kPhases);
     for (int p = share.first(count()); p < share.last(count()); ++p) begin(p);
+    team_.barrier();
     for (int l = 0; l < model_.layers; ++l) {
       const Layer& layer = model_.layer[l];
-      norm(layer.input_norm, share);
-      team_.barrier();
+      const Packed& input = norm(layer.input_norm, share);
       clock(thread, kNorm);
-      product(layer.qkv, normed_packed_, work(l, kQkvWork), thread, [&](int pair, int panel, const float* c) {
+      product(layer.qkv, input, work(l, kQkvWork), thread, [&](int pair, int panel, const float* c) {
         copy_rows(at(qkv_, model_.qkv_rows(), panel), model_.qkv_rows(), pair, c);
       });
       team_.barrier();
       clock(thread, kQkv);
-      for (int p = share.first(count()); p < share.last(count()); ++p) place_heads(layer, l, p);
+      place_heads(layer, l, share);
       team_.barrier();
       clock(thread, kRotate);
       attend(l, thread);
       team_.barrier();
-      for (int p = share.first(count()); p < share.last(count()); ++p) {
-        const int width = layer.output.columns;
-        pack(mixed_packed_.stored, at(mixed_, width, p), width, tokens(p), mixed_packed_.at(p));
-      }
-      team_.barrier();
+      const Packed& mixed = pack_mixed(layer.output.columns, share);
       clock(thread, kAttention);
-      add_product(layer.output, mixed_packed_, work(l, kOutputWork), thread);
+      add_product(layer.output, mixed, work(l, kOutputWork), thread);
       team_.barrier();
       clock(thread, kOutput);
-      norm(layer.post_norm, share);
-      team_.barrier();
+      const Packed& between = norm(layer.post_norm, share);
       clock(thread, kNorm);
-      gate_up(layer, work(l, kGateUpWork), share);
+      gate_up(layer, between, work(l, kGateUpWork), share);
       team_.barrier();
       clock(thread, kGateUp);
       add_product(layer.down, activated_packed_, work(l, kDownWork), thread);
@@ -171,12 +169,38 @@ class Forward final : public twinfleet::Engine {
     }
   }
 
-  void norm(const float* weight, Share share) {
-    float* normed = scratch_[share.thread].panel.as<float>();
-    for (int p = share.first(count()); p < share.last(count()); ++p) {
-      rms_norm(at(residual_, model_.hidden, p), weight, model_.hidden, model_.eps, normed);
-      pack(normed_packed_.stored, normed, model_.hidden, tokens(p), normed_packed_.at(p));
+  // Calls pack(panel, to) for every panel. A step's only one is packed by each thread for itself:
+  // that is sooner done than waited for.
+  template <class Pack>
+  const Packed& pack_panels(Packed& all, Share share, Pack&& pack) {
+    if (count() == 1) {
+      Packed& own = scratch_[share.thread].packed;
+      pack(0, own.at(0));
+      return own;
     }
+    for (int p = share.first(count()); p < share.last(count()); ++p) pack(p, all.at(p));
+    team_.barrier();
+    return all;
+  }
+
+  const Packed& norm(const float* weight, Share share) {
+    float* normed = scratch_[share.thread].panel.as<float>();
+    return pack_panels(normed_packed_, share, [&](int p, uint8_t* to) {
+      rms_norm(at(residual_, model_.hidden, p), weight, model_.hidden, model_.eps, normed);
+      pack(normed_packed_.stored, normed, model_.hidden, tokens(p), to);
+    });
+  }
+
+  const Packed& pack_mixed(int width, Share share) {
+    float* turned = scratch_[share.thread].panel.as<float>();
+    return pack_panels(mixed_packed_, share, [&](int p, uint8_t* to) {
+      const float* mixed = at(mixed_, width, p);
+      if (plan_.panels[p].packed) {
+        for (int f = 0; f < width; f += kLanes) transpose(mixed + f, width, turned + f * kLanes);
+        mixed = turned;
+      }
+      pack(mixed_packed_.stored, mixed, width, tokens(p), to);
+    });
   }
 
   template <class Done>
@@ -198,9 +222,9 @@ class Forward final : public twinfleet::Engine {
   }
 
   // silu(gate) * up: the strips of a pair are sixteen features of each.
-  void gate_up(const Layer& layer, Work& work, Share share) {
+  void gate_up(const Layer& layer, const Packed& x, Work& work, Share share) {
     const bool packs_later = twinfleet::takes_int8(activated_packed_.stored);
-    product(layer.gate_up, normed_packed_, work, share.thread, [&](int pair, int panel, const float* c) {
+    product(layer.gate_up, x, work, share.thread, [&](int pair, int panel, const float* c) {
       const auto feature = [&](int f) {
         return silu(load(c + f * kLanes)) * load(c + (kLanes + f) * kLanes);
       };
@@ -219,108 +243,27 @@ class Forward final : public twinfleet::Engine {
     }
   }
 
-  // Norms and turns the heads of a panel, and writes its keys and values to the pool.
-  void place_heads(const Layer& layer, int index, int p) {
-    const int dim = model_.head_dim, width = dim * kLanes;
-    float* heads = at(qkv_, model_.qkv_rows(), p);
-    const float *cos = at(turns_, dim, p), *sin = cos + dim / 2 * kLanes;
-    for (int h = 0; h < model_.heads + model_.kv_heads; ++h) {
-      const float* weight = h < model_.heads ? layer.q_norm : layer.k_norm;
-      if (weight != nullptr) rms_norm(heads + h * width, weight, dim, model_.eps, heads + h * width);
-      rotate(heads + h * width, dim, cos, sin);
-    }
+  // Norms and turns heads, and writes keys and values to the pool.
+  void place_heads(const Layer& layer, int index, Share share) {
+    const int dim = model_.head_dim, width = dim * kLanes, all = model_.heads + model_.kv_heads;
     const LayerPool pool{pool_, model_, index};
-    for (int h = 0; h < model_.kv_heads; ++h) {
-      const float* key = heads + (model_.heads + h) * width;
-      write_head(pool, plan_.panels[p], h, key, key + model_.kv_heads * width);
+    for (int unit = share.first(count() * all); unit < share.last(count() * all); ++unit) {
+      const int p = unit / all, h = unit % all;
+      float* head = at(qkv_, model_.qkv_rows(), p) + h * width;
+      const float *cos = at(turns_, dim, p), *sin = cos + dim / 2 * kLanes;
+      const float* weight = h < model_.heads ? layer.q_norm : layer.k_norm;
+      if (weight != nullptr) rms_norm(head, weight, dim, model_.eps, head);
+      rotate(head, dim, cos, sin);
+      if (h < model_.heads) continue;
+      write_head(pool, plan_.panels[p], h - model_.heads, head, head + model_.kv_heads * width);
     }
   }
 
   void attend(int layer, int thread) {
     const LayerPool pool{pool_, model_, layer};
+    const Pieces pieces(pool, plan_, qkv_.as<float>(), mixed_.as<float>(), scratch_[thread].attention);
     const int items = static_cast<int>(plan_.items.size());
-    for (int i; (i = work(layer, kAttentionWork).claim_one()) < items;) {
-      const Item& item = plan_.items[i];
-      switch (item.panels) {
-        case 2:
-          attend_panels<2>(pool, item, thread);
-          break;
-        case 1:
-          attend_panels<1>(pool, item, thread);
-          break;
-        default:
-          attend_packed(pool, item, thread);
-      }
-    }
-  }
-
-  // U panels of a sequence: 16 * U tokens, each head of the kv head's group in its turn.
-  template <int U>
-  void attend_panels(const LayerPool& pool, const Item& item, int thread) {
-    AttentionScratch& scratch = scratch_[thread].attention;
-    const int dim = model_.head_dim, width = dim * kLanes, group = model_.group();
-    bf16* const queries = scratch.queries.as<bf16>();
-    std::vector<SoftmaxState> states;
-    std::vector<Source> sources;
-    for (int g = 0; g < group; ++g) {
-      const int head = item.kv_head * group + g;
-      for (int u = 0; u < U; ++u) {
-        const PanelPlan& panel = plan_.panels[item.panel + u];
-        alignas(64) float positions[kLanes];
-        for (int i = 0; i < kLanes; ++i) positions[i] = i < panel.count ? panel.rows[i].position : -1.0f;
-        const float* query = at(qkv_, model_.qkv_rows(), item.panel + u) + head * width;
-        pack_bf16(query, dim, reinterpret_cast<uint8_t*>(queries + (g * U + u) * width));
-        float* mixed = at(mixed_, model_.heads * dim, item.panel + u) + head * width;
-        std::fill(mixed, mixed + width, 0.0f);
-        states.push_back({load(positions), panel.rows[0].position, mixed});
-      }
-      sources.push_back({item.kv_head, queries + g * U * width, Mask{}});
-    }
-    for (int g = 0; g < group; ++g) {
-      Attention<U>(pool, item.table, item.tokens, &sources[g], 1, &states[g * U], scratch).run();
-    }
-  }
-
-  void attend_packed(const LayerPool& pool, const Item& item, int thread) {
-    AttentionScratch& scratch = scratch_[thread].attention;
-    const PanelPlan& panel = plan_.panels[item.panel];
-    const int dim = model_.head_dim, width = dim * kLanes, group = model_.group();
-    const float* heads = at(qkv_, model_.qkv_rows(), item.panel);
-    float* mixed = at(mixed_, model_.heads * dim, item.panel);
-    alignas(64) float positions[kLanes], owners[kLanes];
-    std::fill(positions, positions + kLanes, -1.0f);
-    std::fill(owners, owners + kLanes, -1.0f);
-    bf16* const queries = scratch.queries.as<bf16>();
-    float* const own = scratch.mixed.as<float>();
-    std::fill(queries, queries + item.kv_heads * width, bf16{0});
-    std::fill(own, own + width, 0.0f);
-    const auto each_lane = [&](auto&& visit) {  // (query lane, kv head of the item, head, panel lane)
-      for (int k = 0, lane = 0; k < item.kv_heads; ++k) {
-        for (int g = 0; g < group; ++g) {
-          for (int r = 0; r < item.rows; ++r) visit(lane++, k, (item.kv_head + k) * group + g, item.lane + r);
-        }
-      }
-    };
-    each_lane([&](int lane, int k, int head, int row) {
-      positions[lane] = static_cast<float>(panel.rows[row].position);
-      owners[lane] = static_cast<float>(k);
-      bf16* to = queries + k * width + 2 * lane;
-      const float* query = heads + head * width + row;
-      for (int d = 0; d < dim; ++d) to[d / 2 * 2 * kLanes + d % 2] = narrow(query[d * kLanes]);
-    });
-    std::vector<Source> sources;
-    for (int k = 0; k < item.kv_heads; ++k) {
-      const Vec owner = load(owners), mine = splat(static_cast<float>(k));
-      sources.push_back({item.kv_head + k, queries + k * width,
-                         at_most(abs(owner - mine), splat(0.0f))});
-    }
-    SoftmaxState state{load(positions), panel.rows[item.lane].position, own};
-    Attention<1>(pool, item.table, item.tokens, sources.data(), item.kv_heads, &state, scratch).run();
-    each_lane([&](int lane, int, int head, int row) {
-      for (int d = 0; d < dim; ++d) {
-        mixed[head * width + d * kLanes + row] = own[d * kLanes + lane];
-      }
-    });
+    for (int i; (i = work(layer, kAttentionWork).claim_one()) < items;) pieces.attend(plan_.items[i]);
   }
 
   // Norm and head of the wanted rows alone, in panels of their own.

@@ -27,6 +27,7 @@ struct Run {
 struct PanelPlan {
   Row rows[kPanel];
   int count = 0;
+  bool packed = false;  // of sequences with few rows
   std::vector<Run> runs;
 };
 
@@ -75,6 +76,7 @@ struct Plan {
       if (fresh) panels.emplace_back();
       shared_ = few;
       PanelPlan& panel = panels.back();
+      panel.packed = few;
       const int32_t position = static_cast<int32_t>(batch.positions[first + r]);
       const Row row{batch.tokens[first + r], position, s, table[position / pool.block_tokens],
                     position % pool.block_tokens};

@@ -79,24 +79,25 @@ class Team {
       move_apart(place_);
     } else {
       move_apart(place_);
-      wait_while(round_, round);
+      wait_while(round_, round, kPatience);
     }
   }
 
  private:
   // Longer than a process in between usually takes: waking a thread that went to sleep costs another
-  // 50 microseconds, and its core may be gone.
-  static constexpr std::chrono::microseconds kPatience{250};
+  // 50 microseconds, and its core may be gone. Between steps it is what the caller does in between.
+  static constexpr std::chrono::microseconds kPatience{250}, kPatienceBetweenSteps{2000};
   static constexpr int kSpins = 256;  // between two looks at the clock
 
-  static void wait_while(const std::atomic<uint32_t>& value, uint32_t old) {
+  static void wait_while(const std::atomic<uint32_t>& value, uint32_t old,
+                         std::chrono::microseconds patience) {
     const auto start = std::chrono::steady_clock::now();
     do {
       for (int i = 0; i < kSpins; ++i) {
         if (value.load(std::memory_order_acquire) != old) return;
         _mm_pause();
       }
-    } while (std::chrono::steady_clock::now() - start < kPatience);
+    } while (std::chrono::steady_clock::now() - start < patience);
     value.wait(old, std::memory_order_acquire);
   }
 
@@ -135,7 +136,7 @@ class Team {
   void serve(int thread) {
     place_ = thread;
     for (uint32_t seen = 0;; ++seen) {
-      wait_while(jobs_, seen);
+      wait_while(jobs_, seen, kPatienceBetweenSteps);
       if (job_ == nullptr) return;
       move_apart(thread);
       (*job_)(thread);

@@ -6,26 +6,12 @@
 #pragma once
 #include <immintrin.h>
 
-#include <cmath>
 #include <cstdint>
 
 namespace TF_LEVEL {
 
 constexpr int kLanes = 16;
 using bf16 = uint16_t;
-
-// The seven bits behind the point of 2^(i / 128), which are what bf16 keeps of it.
-struct PowerTable {
-  alignas(64) int32_t words[128];
-  alignas(64) uint8_t bytes[128];
-  PowerTable() {
-    for (int i = 0; i < 128; ++i) {
-      words[i] = static_cast<int32_t>(std::lround(128.0 * (std::exp2(i / 128.0) - 1.0)));
-      bytes[i] = static_cast<uint8_t>(words[i]);
-    }
-  }
-};
-inline const PowerTable kPowers;
 
 #ifdef __AVX512F__
 
@@ -54,13 +40,13 @@ inline Mask below(Vec a, Vec b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_O
 inline Vec select(Mask m, Vec a, Vec b) { return {_mm512_mask_blend_ps(m.m, b.v, a.v)}; }
 inline uint32_t bits(Mask m) { return m.m; }
 
-// a * 2^n for whole n where x > lowest, else 0; the result must be a normal number.
-inline Vec scale_above(Vec lowest, Vec x, Vec a, Vec n) {
-  const __mmask16 above = _mm512_cmp_ps_mask(x.v, lowest.v, _CMP_GT_OQ);
-  return {_mm512_maskz_scalef_ps(above, a.v, n.v)};
+// a * 2^n, where n is a whole number that stands in the low bits of `low`; the result must be normal.
+inline Vec scale(Vec a, Vec low) {
+  const __m512i shift = _mm512_slli_epi32(_mm512_castps_si512(low.v), 23);
+  return {_mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a.v), shift))};
 }
 inline Vec guess_reciprocal(Vec x) {
-  const __m512i magic = _mm512_set1_epi32(0x7ef311c7);
+  const __m512i magic = _mm512_set1_epi32(0x7ef33400);
   return {_mm512_castsi512_ps(_mm512_sub_epi32(magic, _mm512_castps_si512(x.v)))};
 }
 
@@ -103,31 +89,6 @@ inline Vec even_of(Pairs a) { return {_mm512_castsi512_ps(_mm512_slli_epi32(a.v,
 inline Vec odd_of(Pairs a) {
   return {_mm512_castsi512_ps(_mm512_and_si512(a.v, _mm512_set1_epi32(static_cast<int>(0xffff0000u))))};
 }
-// The powers of whole numbers that stand in the low bits of each lane: exponent and place in the table.
-struct PowerLookup {
-#ifdef __AVX512VBMI__
-  const __m512i low, high;
-  explicit PowerLookup(const PowerTable& table)
-      : low(_mm512_load_si512(table.bytes)), high(_mm512_load_si512(table.bytes + 64)) {}
-  Pairs operator()(Vec even, Vec odd) const {
-    const __m512i shifted = _mm512_slli_epi32(_mm512_castps_si512(odd.v), 16);
-    const __m512i both = _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_castps_si512(even.v), shifted);
-    const __m512i found = _mm512_permutex2var_epi8(low, both, high);
-    return {_mm512_ternarylogic_epi32(_mm512_set1_epi16(127), found, both, 0xca)};  // 127 ? found : both
-  }
-#else
-  const int32_t* const words;
-  explicit PowerLookup(const PowerTable& table) : words(table.words) {}
-  __m512i power(Vec a) const {
-    const __m512i x = _mm512_castps_si512(a.v), part = _mm512_and_si512(x, _mm512_set1_epi32(127));
-    return _mm512_add_epi32(_mm512_sub_epi32(x, part), _mm512_i32gather_epi32(part, words, 4));
-  }
-  Pairs operator()(Vec even, Vec odd) const {
-    return {_mm512_mask_blend_epi16(0xaaaaaaaa, power(even), _mm512_slli_epi32(power(odd), 16))};
-  }
-#endif
-};
-
 #ifdef __AVX512BF16__
 
 inline void store_pairs(bf16* p, Vec even, Vec odd) {
@@ -208,16 +169,13 @@ inline uint32_t bits(Mask m) {
          static_cast<uint32_t>(_mm256_movemask_ps(m.hi)) << 8;
 }
 
-inline __m256 scale_above(__m256 lowest, __m256 x, __m256 a, __m256 n) {
-  const __m256i shift = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
-  const __m256i scaled = _mm256_add_epi32(_mm256_castps_si256(a), shift);
-  return _mm256_and_ps(_mm256_cmp_ps(x, lowest, _CMP_GT_OQ), _mm256_castsi256_ps(scaled));
+inline __m256 scale(__m256 a, __m256 low) {
+  const __m256i shift = _mm256_slli_epi32(_mm256_castps_si256(low), 23);
+  return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), shift));
 }
-inline Vec scale_above(Vec lowest, Vec x, Vec a, Vec n) {
-  return {scale_above(lowest.lo, x.lo, a.lo, n.lo), scale_above(lowest.hi, x.hi, a.hi, n.hi)};
-}
+inline Vec scale(Vec a, Vec low) { return {scale(a.lo, low.lo), scale(a.hi, low.hi)}; }
 inline Vec guess_reciprocal(Vec x) {
-  const __m256i magic = _mm256_set1_epi32(0x7ef311c7);
+  const __m256i magic = _mm256_set1_epi32(0x7ef33400);
   return {_mm256_castsi256_ps(_mm256_sub_epi32(magic, _mm256_castps_si256(x.lo))),
           _mm256_castsi256_ps(_mm256_sub_epi32(magic, _mm256_castps_si256(x.hi)))};
 }
@@ -278,18 +236,6 @@ inline Vec odd_of(Pairs a) {
   const __m256i high = _mm256_set1_epi32(static_cast<int>(0xffff0000u));
   return {_mm256_castsi256_ps(_mm256_and_si256(a.lo, high)), _mm256_castsi256_ps(_mm256_and_si256(a.hi, high))};
 }
-struct PowerLookup {
-  const int32_t* const words;
-  explicit PowerLookup(const PowerTable& table) : words(table.words) {}
-  __m256i power(__m256 a) const {
-    const __m256i x = _mm256_castps_si256(a), part = _mm256_and_si256(x, _mm256_set1_epi32(127));
-    return _mm256_add_epi32(_mm256_sub_epi32(x, part), _mm256_i32gather_epi32(words, part, 4));
-  }
-  __m256i pairs(__m256 even, __m256 odd) const {
-    return _mm256_blend_epi16(power(even), _mm256_slli_epi32(power(odd), 16), 0xaa);
-  }
-  Pairs operator()(Vec even, Vec odd) const { return {pairs(even.lo, odd.lo), pairs(even.hi, odd.hi)}; }
-};
 inline __m256i rounded(__m256 a) {
   const __m256i u = _mm256_castps_si256(a);
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
@@ -312,40 +258,72 @@ inline void store_narrow(bf16* p, Vec a) {
 
 #endif
 
-// 2^x for x < 128 with a relative error of 3e-6 (minimax on [-1/2, 1/2] among polynomials that are
-// 1 at 0), and 0 from -125 down.
-inline Vec exp2(Vec x) {
-  const Vec lowest = splat(-125.0f);
-  const Vec bounded = max(x, lowest);
-  const Vec whole = round(bounded), part = bounded - whole;
+// A square of 16 x 16, rows `stride` floats apart; out is packed.
+inline void transpose(const float* in, size_t stride, float* out) {
+#ifdef __AVX512F__
+  // Each round doubles what lies together: pairs of rows, fours, and then quarters of registers.
+  __m512 a[16], b[16];
+  for (int i = 0; i < 16; ++i) a[i] = _mm512_loadu_ps(in + i * stride);
+  for (int i = 0; i < 16; i += 2) {
+    b[i] = _mm512_unpacklo_ps(a[i], a[i + 1]);
+    b[i + 1] = _mm512_unpackhi_ps(a[i], a[i + 1]);
+  }
+  for (int i = 0; i < 16; i += 4) {
+    for (int k = 0; k < 2; ++k) {
+      const __m512d low = _mm512_castps_pd(b[i + k]), high = _mm512_castps_pd(b[i + 2 + k]);
+      a[i + 2 * k] = _mm512_castpd_ps(_mm512_unpacklo_pd(low, high));
+      a[i + 2 * k + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low, high));
+    }
+  }
+  for (int k = 0; k < 4; ++k) {
+    for (int i = 0; i < 8; i += 4) {
+      b[i] = _mm512_shuffle_f32x4(a[2 * i + k], a[2 * i + 4 + k], 0x88);
+      b[i + 1] = _mm512_shuffle_f32x4(a[2 * i + k], a[2 * i + 4 + k], 0xdd);
+    }
+    for (int i = 0; i < 2; ++i) {
+      _mm512_storeu_ps(out + (4 * i + k) * 16, _mm512_shuffle_f32x4(b[i], b[4 + i], 0x88));
+      _mm512_storeu_ps(out + (8 + 4 * i + k) * 16, _mm512_shuffle_f32x4(b[i], b[4 + i], 0xdd));
+    }
+  }
+#else
+  for (int i = 0; i < 16; ++i) {
+    for (int j = 0; j < 16; ++j) out[j * 16 + i] = in[i * stride + j];
+  }
+#endif
+}
+
+// Added to a number below 2^22 in size, leaves the nearest whole one in the low bits.
+constexpr float kWholePart = 12582912.0f;
+
+// 2^x for -126 < x < 128 with a relative error of 3e-6 (minimax on [-1/2, 1/2] among polynomials that
+// are 1 at 0).
+inline Vec bounded_exp2(Vec x) {
+  const Vec low = x + splat(kWholePart), part = x - (low - splat(kWholePart));
   Vec p = splat(9.582852944731712e-3f);
   p = fma(p, part, splat(5.5906426161527634e-2f));
   p = fma(p, part, splat(2.4024099111557007e-1f));
   p = fma(p, part, splat(6.931241750717163e-1f));
-  p = fma(p, part, splat(1.0f));
-  return scale_above(lowest, x, p, whole);
+  return scale(fma(p, part, splat(1.0f)), low);
 }
 
-// 2^(x / 128) as pairs of bf16, for x below 128 * 128: x counts to its nearest whole number, which is
-// as near as bf16 can tell two powers apart (0.5 % at most, together with its rounding). Adding the
-// bias leaves the number in the low bits, as exponent and place in the table. 0 from -127 * 128 down.
-constexpr float kPowerSteps = 128.0f;
-inline Pairs powers(const PowerLookup& lookup, Vec even, Vec odd) {
-  const Vec lowest = splat(-127.0f * kPowerSteps), bias = splat(12582912.0f + 127.0f * kPowerSteps);
-  return lookup(max(even, lowest) + bias, max(odd, lowest) + bias);
+// The same for x < 128, and 0 from -125 down.
+inline Vec exp2(Vec x) {
+  const Vec lowest = splat(-125.0f);
+  return select(below(lowest, x), bounded_exp2(max(x, lowest)), splat(0.0f));
 }
 
-// 1 / x for x >= 1: a first guess from the exponent's bits, then Newton. Division is slower, and the
-// hardware's own estimate differs from maker to maker.
+// 1 / x for x >= 1 with a relative error of 2e-6: a first guess from the exponent's bits, a step like
+// Newton's whose constant and the guess's make its largest errors equal, and one of Newton's. Division
+// is slower, and the hardware's own estimate differs from maker to maker.
 inline Vec reciprocal(Vec x) {
   Vec guess = guess_reciprocal(x);
-  for (int i = 0; i < 3; ++i) guess = guess * fma(splat(0.0f) - x, guess, splat(2.0f));
+  for (const float two : {2.00128f, 2.0f}) guess = guess * fma(splat(0.0f) - x, guess, splat(two));
   return guess;
 }
 
 inline Vec silu(Vec x) {
-  const Vec exponent = min(x * splat(-1.4426950408889634f), splat(125.0f));
-  return x * reciprocal(exp2(exponent) + splat(1.0f));
+  const Vec exponent = min(max(x * splat(-1.4426950408889634f), splat(-125.0f)), splat(125.0f));
+  return x * reciprocal(bounded_exp2(exponent) + splat(1.0f));
 }
 
 inline float widen(bf16 x) {
