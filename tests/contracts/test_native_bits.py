@@ -137,6 +137,26 @@ def test_a_prefix_that_another_sequence_computed(rig: Rig) -> None:
         rig.finish(reader, [7])
 
 
+@pytest.mark.parametrize("readers", [2, 7, 13])
+def test_readers_of_one_prefix_attend_to_it_together(rig: Rig, readers: int) -> None:
+    """With as many rows, and as much of it, as each has: some of it is theirs alone."""
+    size, length = rig.setup.block_tokens, rig.lengths[0]
+    whole = (length - 12) // size
+    if whole * size < 64:
+        pytest.skip("this text is too short to be worth it")
+    owner = rig.stream()
+    rig.advance(owner, length - 12, [length])
+    chance = np.random.default_rng(readers)
+    streams = [rig.stream(0, length) for _ in range(readers)]
+    for reader in streams:
+        blocks = int(chance.integers(max(1, whole - 3), whole + 1))
+        reader.share(owner, blocks, size)
+        rig.advance(reader, length - 12 - blocks * size, [length])
+    for _ in range(3):
+        chance.shuffle(streams)
+        rig.step([(stream, int(chance.choice([1, 1, 1, 2, 3]))) for stream in streams])
+
+
 def test_a_second_computation_after_preemption(rig: Rig) -> None:
     length = rig.lengths[0]
     victim = rig.stream()

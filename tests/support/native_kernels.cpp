@@ -65,7 +65,9 @@ void attend_over(const Attend& call, float* out) {
     }
     states.push_back({load(positions), static_cast<int>(lowest), out + u * width});
   }
-  Attention<U>(layer, call.table, call.tokens, sources.data(), call.sources, states.data(), scratch).run();
+  Attention<U> attention(layer, call.table, call.tokens, sources.data(), call.sources, states.data(), scratch);
+  attention.run();
+  attention.finish();
 }
 
 }  // namespace

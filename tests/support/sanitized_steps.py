@@ -143,6 +143,11 @@ class Steps:
                 assert token == row.argmax()
                 self.draw(row)
 
+    def share(self, sequence: int, tokens: int) -> None:
+        """The others begin with its blocks."""
+        blocks = tokens // self.block
+        self.tables[:, :blocks] = self.tables[sequence, :blocks]
+
     def draw(self, row: Array) -> None:
         for cut in ({}, {"top_k": 5}, {"top_p": 0.9}, {"min_p": 0.1, "top_k": 30}):
             params = DrawParams(**{"temperature": 0.8, "top_p": 1.0, "seed": 3} | cut)
@@ -154,7 +159,9 @@ def drive(level: Level, kind: Kind, block: int, threads: int, *, odd: bool) -> N
     steps.step([(0, 0, 37), (1, 0, 1), (2, 0, 8)])
     steps.step([(0, 37, 2), (1, 1, 130), (2, 8, 9)])
     steps.step([(0, 39, 1), (1, 131, 1), (2, 17, 1)])
-    steps.step([(1, 132, CONTEXT - 132)])
+    steps.share(1, 128)
+    steps.step([(0, 130, 2), (1, 132, 1), (2, 131, 3)])
+    steps.step([(1, 133, CONTEXT - 133)])
     steps.kernels.close()
 
 

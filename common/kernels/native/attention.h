@@ -43,7 +43,7 @@ struct AttentionScratch {
   static constexpr int kMostStates = 2 * kLanes;  // the query heads of a kv head, for two panels
   Buffer scores;   // of one step: [state][key][16 lanes]
   Buffer weights;  // of one group: [state, or source: zero in others' lanes][key pair][16 lanes][2]
-  Buffer joined, queries, mixed;
+  Buffer joined, queries, mixed, shared;
   std::vector<Operand> operands;
 
   void fit(const Model& model) {
@@ -53,6 +53,7 @@ struct AttentionScratch {
     joined.reserve(lanes * dim * kKeyGroup * sizeof(bf16));
     queries.reserve(kMostStates * dim * lanes * sizeof(bf16));
     mixed.reserve(dim * lanes * sizeof(float));
+    shared.reserve(lanes * dim * lanes * sizeof(float));
     operands.resize(lanes * std::max<size_t>(dim / kTileColumns, kKeyGroup / kStepKeys));
   }
 };
@@ -78,9 +79,10 @@ class Attention {
         block_(layer.pool.block_tokens),
         scale_(splat(kPowerSteps * 1.4426950408889634f / __builtin_sqrtf(static_cast<float>(dim_)))) {}
 
-  void run() {
-    int waiting = 0;  // the first key whose value waits to be mixed
-    for (int step = 0, end = kStepKeys; step < tokens_; step = end, end += kStepKeys) {
+  // Keys from `first` on, where a step begins; the states have seen those before.
+  void run(int first = 0) {
+    int waiting = first;  // the first key whose value waits to be mixed
+    for (int step = first, end = first + kStepKeys; step < tokens_; step = end, end += kStepKeys) {
       score(step);
       if (look(step)) {
         mix(waiting, step);
@@ -92,7 +94,15 @@ class Attention {
       mix(waiting, end);
       waiting = end;
     }
-    for (int u = 0; u < U; ++u) finish(states_[u]);
+  }
+
+  // What was mixed becomes a mean.
+  void finish() {
+    for (int u = 0; u < U; ++u) {
+      SoftmaxState& state = states_[u];
+      const Vec factor = splat(1.0f) / max(state.sums[0] + state.sums[1], splat(1e-30f));
+      for (int d = 0; d < dim_; ++d) store(state.mixed + d * kLanes, load(state.mixed + d * kLanes) * factor);
+    }
   }
 
  private:
@@ -203,13 +213,6 @@ class Attention {
     tile_products<T, U>(operands_, static_cast<int>(last - operands_), kGroupLanes, false,
                         states_[0].mixed + dim * kLanes, next);
     for (Operand* o = operands_; o < last; ++o) o->a += T * o->next / sizeof(bf16);
-  }
-
-  void finish(SoftmaxState& state) const {
-    const Vec factor = splat(1.0f) / max(state.sums[0] + state.sums[1], splat(1e-30f));
-    for (int d = 0; d < dim_; ++d) {
-      store(state.mixed + d * kLanes, load(state.mixed + d * kLanes) * factor);
-    }
   }
 
   // The values of 32 keys. Blocks of 16 are too short for a product: two are joined.

@@ -262,8 +262,8 @@ class Forward final : public twinfleet::Engine {
   void attend(int layer, int thread) {
     const LayerPool pool{pool_, model_, layer};
     const Pieces pieces(pool, plan_, qkv_.as<float>(), mixed_.as<float>(), scratch_[thread].attention);
-    const int items = static_cast<int>(plan_.items.size());
-    for (int i; (i = work(layer, kAttentionWork).claim_one()) < items;) pieces.attend(plan_.items[i]);
+    const int count = static_cast<int>(plan_.pieces.size());
+    for (int i; (i = work(layer, kAttentionWork).claim_one()) < count;) pieces.attend(plan_.pieces[i]);
   }
 
   // Norm and head of the wanted rows alone, in panels of their own.

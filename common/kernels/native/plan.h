@@ -42,15 +42,24 @@ struct Item {
   int32_t tokens;  // that its last row may look at
 };
 
+// Items that one thread does. Several look at the same keys before `shared`, and do so together
+// (cascade attention; Hydragen, Juravsky et al. 2024): those are read once for all of them.
+struct Piece {
+  int first, count;
+  int32_t shared;
+};
+
 struct Plan {
   std::vector<PanelPlan> panels;
-  std::vector<Item> items;  // those with panels of their own, then packed ones, the longest first
-  std::vector<int> place;   // of each row of the batch: panel * 16 + lane
+  std::vector<Item> items;
+  std::vector<Piece> pieces;  // those with panels of their own, then packed ones, the longest first
+  std::vector<int> place;     // of each row of the batch: panel * 16 + lane
 
   void make(const Model& model, const Pool& pool, const Batch& batch, int threads) {
     threads_ = threads;
     panels.clear();
     items.clear();
+    pieces.clear();
     place.clear();
     shared_ = false;
     for (bool few : {false, true}) {
@@ -59,10 +68,7 @@ struct Plan {
         if (rows > 0 && (rows <= kFewRows) == few) lay(model, pool, batch, s, few);
       }
     }
-    const auto packed = std::find_if(items.begin(), items.end(), [](const Item& i) { return i.panels == 0; });
-    std::stable_sort(packed, items.end(), [](const Item& a, const Item& b) {
-      return static_cast<int64_t>(a.tokens) * a.rows > static_cast<int64_t>(b.tokens) * b.rows;
-    });
+    divide(model, pool);
   }
 
  private:
@@ -127,6 +133,66 @@ struct Plan {
       }
     }
   }
+
+  // Items become pieces. In the order of their tables, those whose keys begin alike are neighbours.
+  void divide(const Model& model, const Pool& pool) {
+    const auto packed = std::find_if(items.begin(), items.end(), [](const Item& i) { return i.panels == 0; });
+    const int first = static_cast<int>(packed - items.begin()), last = static_cast<int>(items.size());
+    for (int i = 0; i < first; ++i) pieces.push_back({i, 1, 0});
+    std::stable_sort(packed, items.end(), [&](const Item& a, const Item& b) {
+      if (a.kv_head != b.kv_head) return a.kv_head < b.kv_head;
+      return std::lexicographical_compare(a.table, a.table + whole_blocks(a, pool), b.table,
+                                          b.table + whole_blocks(b, pool));
+    });
+    for (int begin = first, end = first; begin < last; begin = end) {
+      while (end < last && (end == begin || common(items[begin], items[end], pool) >= kLeastShared)) ++end;
+      share(model, pool, begin, end);
+    }
+    std::stable_sort(pieces.begin() + first, pieces.end(),
+                     [&](const Piece& a, const Piece& b) { return keys_of(a) > keys_of(b); });
+  }
+
+  // Items [begin, end), whose keys begin alike: as few pieces as lanes allow, and as many as threads
+  // can share evenly, if that leaves two items to each.
+  void share(const Model& model, const Pool& pool, int begin, int end) {
+    const int count = end - begin, fewest = round_up(count * lanes_of(items[begin], model), kPanel) / kPanel;
+    const int even = round_up(fewest, threads_), wanted = 2 * even <= count ? even : fewest;
+    const int most = (count + wanted - 1) / wanted;
+    for (int i = begin; i < end;) {
+      Piece piece{i, 0, whole_blocks(items[i], pool) * pool.block_tokens};
+      for (int lanes = 0; i < end && piece.count < most; ++i, ++piece.count) {
+        lanes += lanes_of(items[i], model);
+        if (lanes > kPanel) break;
+        if (i > piece.first) piece.shared = std::min(piece.shared, common(items[piece.first], items[i], pool));
+      }
+      piece.shared = piece.count == 1 ? 0 : piece.shared / kSharedSteps * kSharedSteps;
+      pieces.push_back(piece);
+    }
+  }
+
+  static int lanes_of(const Item& item, const Model& model) { return item.rows * model.group(); }
+
+  // Blocks that no row of the item writes to.
+  int whole_blocks(const Item& item, const Pool& pool) const {
+    return panels[item.panel].rows[item.lane].position / pool.block_tokens;
+  }
+
+  // Tokens at the beginning whose blocks are the same, if the items have the same kv heads.
+  int common(const Item& a, const Item& b, const Pool& pool) const {
+    if (a.kv_head != b.kv_head || a.kv_heads != b.kv_heads) return 0;
+    const int blocks = std::min(whole_blocks(a, pool), whole_blocks(b, pool));
+    const int32_t* const end = std::mismatch(a.table, a.table + blocks, b.table).first;
+    return static_cast<int>(end - a.table) * pool.block_tokens;
+  }
+
+  int64_t keys_of(const Piece& piece) const {
+    int64_t keys = piece.shared;
+    for (int i = piece.first; i < piece.first + piece.count; ++i) keys += items[i].tokens - piece.shared;
+    return keys;
+  }
+
+  static constexpr int kLeastShared = 64;  // tokens; fewer are not worth the turning of lanes
+  static constexpr int kSharedSteps = 32;  // attention goes in steps of so many keys
 
   int threads_ = 1;
   bool shared_ = false;  // the last panel takes sequences with few rows
