@@ -14,6 +14,7 @@ TINY = Sizes(
     continued=(8, 40),
     batches=(1, 3),
     contexts=(40,),
+    sharing=((2, 40, 32),),
     verify_rows=(2, 4),
     verify_batches=(1, 2),
     verify_context=40,

@@ -34,7 +34,8 @@ def rig_for(choice: RunnerChoice, checkpoint: Checkpoint, slots: int) -> Rig:
     runner = load_runner(choice)
     config = checkpoint.config
     stored = weight_bytes(runner, choice, layer_weights(config) + head_weights(config))
-    return Rig(runner, StepNeeds(config, stored, runner.layout.token_bytes), slots)
+    layout = runner.layout
+    return Rig(runner, StepNeeds(config, stored, layout.token_bytes, layout.block_tokens), slots)
 
 
 def run(spec: Spec, say: Console) -> dict[str, object]:

@@ -1,18 +1,18 @@
 """What a step cannot do without: bytes read from memory and floating-point operations.
 
-Weights are read once a step, keys and values once a sequence; every row multiplies with every
-weight, and only wanted rows with the head. A multiplication and its addition are two operations.
-Pure: shapes in, numbers out. What a machine needs for these numbers at its measured peaks is the
-floor that a measured time is compared with.
+Weights are read once a step, and so are the keys and values of a block, whoever attends to them;
+every row multiplies with every weight, and only wanted rows with the head. A multiplication and its
+addition are two operations. Pure: shapes in, numbers out. What a machine needs for these numbers at
+its measured peaks is the floor that a measured time is compared with.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from common.checkpoint.config import ModelConfig
-from common.engine.runner import Batch
+from common.engine.runner import Batch, Int32Array, Int64Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +35,28 @@ class StepNeeds:
     not: a step looks up a few of its rows."""
     token_bytes: int
     """Keys and values of one token."""
+    block_tokens: int
 
     def of(self, batch: Batch) -> Work:
-        first, last = batch.starts[:-1], batch.starts[1:] - 1
-        lengths = batch.positions[last] + 1
-        earlier = batch.positions[first]
+        last = batch.starts[1:] - 1
         rows = len(batch.tokens)
-        kv_tokens = int(lengths.sum()) + int((lengths - earlier).sum())
+        kv_tokens = self._tokens_read(batch.tables, batch.positions[last] + 1) + rows
         attended = int((batch.positions + 1).sum())
         c = self.config
         flops = 2 * (layer_weights(c) * rows + head_weights(c) * len(batch.rows))
         flops += 4 * c.layers * c.heads * c.head_dim * attended
         return Work(self.weight_bytes + kv_tokens * self.token_bytes, float(flops))
+
+    def _tokens_read(self, tables: Sequence[Int32Array], lengths: Int64Array) -> int:
+        slots, tokens = [], []
+        for table, length in zip(tables, lengths.tolist(), strict=True):
+            begins = np.arange(0, length, self.block_tokens)
+            slots.append(table[: len(begins)])
+            tokens.append(np.minimum(length - begins, self.block_tokens))
+        _, kinds = np.unique(np.concatenate(slots), return_inverse=True)
+        most = np.zeros(len(kinds), np.int64)
+        np.maximum.at(most, kinds, np.concatenate(tokens))
+        return int(most.sum())
 
     def total(self, batches: Iterable[Batch]) -> Work:
         return sum((self.of(batch) for batch in batches), Work())

@@ -45,11 +45,16 @@ class Rig:
         _fill(self._memory, runner.layout.dtype)
         self.runner.bind(memoryview(self._memory), slots, slot_bytes)
 
-    def tables(self, sequences: int, tokens: int) -> list[Int32Array]:
-        """Disjoint block tables, each long enough for so many tokens."""
-        blocks = blocks_for(tokens, self.runner.layout.block_tokens)
+    def tables(self, sequences: int, tokens: int, shared: int = 0) -> list[Int32Array]:
+        """Block tables, each long enough for so many tokens. Beyond the blocks of the first
+        `shared` tokens they are disjoint."""
+        block_tokens = self.runner.layout.block_tokens
+        blocks, common = blocks_for(tokens, block_tokens), shared // block_tokens
         order = np.random.default_rng(0).permutation(self.slots).astype(np.int32)
-        return np.split(order[: sequences * blocks], sequences)
+        tables = np.split(order[: sequences * blocks], sequences)
+        for table in tables:
+            table[:common] = tables[0][:common]
+        return tables
 
     def tokens(self, count: int, seed: int = 0) -> list[int]:
         return prompt_of(self.runner.vocab, count, seed)

@@ -17,6 +17,8 @@ class Sizes:
     """New tokens after cached ones."""
     batches: tuple[int, ...] = (1, 4, 8, 16, 32)
     contexts: tuple[int, ...] = (256, 2048)
+    sharing: tuple[tuple[int, int, int], ...] = ((16, 1152, 1024),)
+    """Batches, contexts, and how much of each is the same blocks."""
     verify_rows: tuple[int, ...] = (2, 4, 8, 16)
     verify_batches: tuple[int, ...] = (1, 4)
     verify_context: int = 256
@@ -39,6 +41,7 @@ class Sizes:
         kinds = [
             (1, max(*self.prefill, sum(self.continued), self.warm_prompt + 1)),
             (max(self.batches), max(self.contexts)),
+            *((batch, context) for batch, context, _ in self.sharing),
             (max(self.verify_batches), self.verify_context + max(self.verify_rows)),
             (max(self.streams), self.stream_prompt + self.stream_output),
         ]
@@ -54,6 +57,7 @@ QUICK = Sizes(
     continued=(128, 512),
     batches=(1, 4, 16),
     contexts=(256,),
+    sharing=((4, 256, 128),),
     verify_rows=(4,),
     streams=(4, 16),
     stream_output=32,

@@ -31,7 +31,7 @@ def test_what_is_asked_for_is_measured_and_judged_by_the_floors(
     result, _ = told
     assert json.loads(json.dumps(result)) == result
     assert isinstance(result["rows"], list)
-    assert [row["part"] for row in result["rows"]] == ["decode", "decode", "warm"]
+    assert [row["part"] for row in result["rows"]] == ["decode", "decode", "decode", "warm"]
     row = result["rows"][0]
     assert row["reached"]["bandwidth"] == pytest.approx(
         row["bytes"] / row["seconds"] / 1e9, abs=1e-3
@@ -43,8 +43,9 @@ def test_what_is_asked_for_is_measured_and_judged_by_the_floors(
 
 def test_progress_is_told_line_by_line(told: tuple[dict[str, object], str]) -> None:
     lines = told[1].splitlines()
-    assert len(lines) == 3
+    assert len(lines) == 4
     assert lines[0].startswith("1 threads, decode, batch 1, context 40:")
+    assert lines[2].startswith("1 threads, decode, batch 2, context 40, 32 shared:")
 
 
 def test_a_rig_weighs_the_matrices_of_its_model(rig: Rig) -> None:

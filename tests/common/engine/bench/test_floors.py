@@ -26,7 +26,8 @@ CONFIG = ModelConfig(
     eos_token_ids=(1,),
 )
 TABLE = np.arange(4, dtype=np.int32)
-NEEDS = StepNeeds(CONFIG, weight_bytes=1000.0, token_bytes=10)
+OTHER = np.arange(4, 8, dtype=np.int32)
+NEEDS = StepNeeds(CONFIG, weight_bytes=1000.0, token_bytes=10, block_tokens=8)
 
 
 def test_weights_are_counted_matrix_by_matrix() -> None:
@@ -36,11 +37,17 @@ def test_weights_are_counted_matrix_by_matrix() -> None:
 
 
 def test_a_decode_reads_weights_once_and_each_context_once() -> None:
-    batch = batch_of([Piece(TABLE, [5], 9, 1), Piece(TABLE, [6], 19, 1)])
+    batch = batch_of([Piece(TABLE, [5], 9, 1), Piece(OTHER, [6], 19, 1)])
     work = NEEDS.of(batch)
     assert work.bytes == 1000 + (10 + 20) * 10 + 2 * 10
     products = 2 * 2 * (layer_weights(CONFIG) + head_weights(CONFIG))
     assert work.flops == products + 4 * 2 * 4 * 2 * (10 + 20)
+
+
+def test_blocks_that_several_attend_to_are_read_once() -> None:
+    readers = [np.array([0, 1, own], np.int32) for own in (2, 3)]
+    batch = batch_of([Piece(readers[0], [5], 17, 1), Piece(readers[1], [6], 20, 1)])
+    assert NEEDS.of(batch).bytes == 1000 + (8 + 8 + 2 + 5) * 10 + 2 * 10
 
 
 def test_a_chunk_attends_to_what_was_before_and_skips_heads_nobody_draws_from() -> None:

@@ -24,6 +24,12 @@ def test_a_pool_is_full_of_finite_numbers(dtype: Dtype, stored: type | None) -> 
     assert np.abs(values[-512:]).max() > 0.1
 
 
+def test_tables_share_what_was_asked_for(rig: Rig) -> None:
+    tables = np.stack(rig.tables(4, 100, shared=70))
+    assert (tables[:, :2] == tables[0, :2]).all()
+    assert len(np.unique(tables[:, 2:])) == 8
+
+
 def test_tables_share_no_slot(rig: Rig) -> None:
     tables = rig.tables(4, 100)
     assert [len(table) for table in tables] == [4, 4, 4, 4]
