@@ -40,7 +40,6 @@ struct SoftmaxState {
 
 // What one thread needs: some 100 KB at head_dim 64 and three kv heads.
 struct AttentionScratch {
-  static constexpr int kMostStates = 2 * kLanes;  // the query heads of a kv head, for two panels
   Buffer scores;   // of one step: [state][key][16 lanes]
   Buffer weights;  // of one group: [state, or source: zero in others' lanes][key pair][16 lanes][2]
   Buffer joined, queries, mixed, shared;
@@ -51,7 +50,7 @@ struct AttentionScratch {
     scores.reserve(2 * kStepKeys * lanes * sizeof(float));
     weights.reserve(lanes * kKeyGroup * lanes * sizeof(bf16));
     joined.reserve(lanes * dim * kKeyGroup * sizeof(bf16));
-    queries.reserve(kMostStates * dim * lanes * sizeof(bf16));
+    queries.reserve(lanes * dim * lanes * sizeof(bf16));
     mixed.reserve(dim * lanes * sizeof(float));
     shared.reserve(lanes * dim * lanes * sizeof(float));
     operands.resize(lanes * std::max<size_t>(dim / kTileColumns, kKeyGroup / kStepKeys));

@@ -100,8 +100,7 @@ class Forward final : public twinfleet::Engine {
     head_packed_.fit(model_.head, wanted);
     turns_.reserve(sizeof(float) * kLanes * panels * model_.head_dim);
     for (Scratch& s : scratch_) {
-      s.packed.fit(layer.output, 1);
-      s.packed.fit(layer.qkv, 1);
+      for (const Matrix* matrix : {&layer.output, &layer.down, &layer.qkv}) s.packed.fit(*matrix, 1);
     }
     for (Work& work : work_) work.begin(team_.size());
   }
@@ -139,10 +138,9 @@ class Forward final : public twinfleet::Engine {
       clock(thread, kOutput);
       const Packed& between = norm(layer.post_norm, share);
       clock(thread, kNorm);
-      gate_up(layer, between, work(l, kGateUpWork), share);
-      team_.barrier();
+      const Packed& activated = gate_up(layer, between, work(l, kGateUpWork), share);
       clock(thread, kGateUp);
-      add_product(layer.down, activated_packed_, work(l, kDownWork), thread);
+      add_product(layer.down, activated, work(l, kDownWork), thread);
       team_.barrier();
       clock(thread, kDown);
     }
@@ -221,8 +219,8 @@ class Forward final : public twinfleet::Engine {
     });
   }
 
-  // silu(gate) * up: the strips of a pair are sixteen features of each.
-  void gate_up(const Layer& layer, const Packed& x, Work& work, Share share) {
+  // silu(gate) * up, packed: the strips of a pair are sixteen features of each.
+  const Packed& gate_up(const Layer& layer, const Packed& x, Work& work, Share share) {
     const bool packs_later = twinfleet::takes_int8(activated_packed_.stored);
     product(layer.gate_up, x, work, share.thread, [&](int pair, int panel, const float* c) {
       const auto feature = [&](int f) {
@@ -236,11 +234,11 @@ class Forward final : public twinfleet::Engine {
         for (int f = 0; f < kLanes; f += 2) store_pairs(out + f * kLanes, feature(f), feature(f + 1));
       }
     });
-    if (!packs_later) return;
     team_.barrier();
-    for (int p = share.first(count()); p < share.last(count()); ++p) {
-      pack_int8(at(activated_, act_rows(), p), model_.intermediate, tokens(p), activated_packed_.at(p));
-    }
+    if (!packs_later) return activated_packed_;
+    return pack_panels(activated_packed_, share, [&](int p, uint8_t* to) {
+      pack_int8(at(activated_, act_rows(), p), model_.intermediate, tokens(p), to);
+    });
   }
 
   // Norms and turns heads, and writes keys and values to the pool.
