@@ -152,12 +152,11 @@ struct Plan {
                      [&](const Piece& a, const Piece& b) { return keys_of(a) > keys_of(b); });
   }
 
-  // Items [begin, end), whose keys begin alike: as few pieces as lanes allow, and as many as threads
-  // can share evenly, if that leaves two items to each.
+  // Items [begin, end), whose keys begin alike: as few pieces as lanes allow, but so many that all
+  // threads have one.
   void share(const Model& model, const Pool& pool, int begin, int end) {
     const int count = end - begin, fewest = round_up(count * lanes_of(items[begin], model), kPanel) / kPanel;
-    const int even = round_up(fewest, threads_), wanted = 2 * even <= count ? even : fewest;
-    const int most = (count + wanted - 1) / wanted;
+    const int wanted = std::min(count, round_up(fewest, threads_)), most = (count + wanted - 1) / wanted;
     for (int i = begin; i < end;) {
       Piece piece{i, 0, whole_blocks(items[i], pool) * pool.block_tokens};
       for (int lanes = 0; i < end && piece.count < most; ++i, ++piece.count) {
