@@ -17,9 +17,9 @@
 namespace TF_LEVEL {
 
 using twinfleet::Buffer;
+using twinfleet::kStepKeys;
 
-constexpr int kStepKeys = 32;
-constexpr int kKeyGroup = 128;
+constexpr int kKeyGroup = 128;  // whose values are mixed at once
 constexpr float kNoScore = -1e30f;
 
 // Queries of one kv head as the right side of a product, and which lanes are theirs.

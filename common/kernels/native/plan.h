@@ -11,6 +11,7 @@
 namespace twinfleet {
 
 constexpr int kFewRows = 8;
+constexpr int kStepKeys = 32;  // of one step of attention
 
 struct Row {
   int64_t token;
@@ -61,7 +62,6 @@ struct Plan {
     items.clear();
     pieces.clear();
     place.clear();
-    shared_ = false;
     for (bool few : {false, true}) {
       for (int s = 0; s < batch.sequences; ++s) {
         const int rows = batch.starts[s + 1] - batch.starts[s];
@@ -76,11 +76,10 @@ struct Plan {
     const int first = batch.starts[s], count = batch.starts[s + 1] - first;
     const int32_t* table = batch.tables + batch.table_starts[s];
     place.resize(std::max(place.size(), static_cast<size_t>(first + count)));
-    const bool fits = few && !panels.empty() && panels.back().count + count <= kPanel;
+    const bool fits = few && !panels.empty() && panels.back().packed && panels.back().count + count <= kPanel;
     for (int r = 0; r < count; ++r) {
-      const bool fresh = r == 0 ? !fits || !shared_ : panels.back().count == kPanel;
+      const bool fresh = r == 0 ? !fits : panels.back().count == kPanel;
       if (fresh) panels.emplace_back();
-      shared_ = few;
       PanelPlan& panel = panels.back();
       panel.packed = few;
       const int32_t position = static_cast<int32_t>(batch.positions[first + r]);
@@ -122,8 +121,8 @@ struct Plan {
     const int rows_at_once = std::min(count, kPanel / model.group());
     const int fitting = std::max(1, kPanel / (rows_at_once * model.group()));
     // A sequence alone is shared among the threads, even if its heads would fit one piece.
-    const int shared = (model.kv_heads + threads_ - 1) / threads_;
-    const int heads_at_once = batch.sequences < threads_ ? std::min(fitting, shared) : fitting;
+    const int even = (model.kv_heads + threads_ - 1) / threads_;
+    const int heads_at_once = batch.sequences < threads_ ? std::min(fitting, even) : fitting;
     for (int r = 0; r < count; r += rows_at_once) {
       const int rows = std::min(rows_at_once, count - r);
       for (int head = 0; head < model.kv_heads; head += heads_at_once) {
@@ -164,7 +163,7 @@ struct Plan {
         if (lanes > kPanel) break;
         if (i > piece.first) piece.shared = std::min(piece.shared, common(items[piece.first], items[i], pool));
       }
-      piece.shared = piece.count == 1 ? 0 : piece.shared / kSharedSteps * kSharedSteps;
+      piece.shared = piece.count == 1 ? 0 : piece.shared / kStepKeys * kStepKeys;
       pieces.push_back(piece);
     }
   }
@@ -191,10 +190,8 @@ struct Plan {
   }
 
   static constexpr int kLeastShared = 64;  // tokens; fewer are not worth the turning of lanes
-  static constexpr int kSharedSteps = 32;  // attention goes in steps of so many keys
 
   int threads_ = 1;
-  bool shared_ = false;  // the last panel takes sequences with few rows
 };
 
 // Values of tokens that do not exist yet are multiplied by zero, and must not be NaN: a block that
