@@ -261,8 +261,8 @@ class Attempts:
             cached_tokens=sum(s.ledger.cached_tokens for s in streams if s.ledger is not None),
             ttft_ms=_ms(since(timing.arrived, timing.first_token)),
             e2e_ms=_ms(since(timing.arrived, timing.ended)),
-            prefill_worker=sorted({s.prefill for s in streams if s.prefill}),
-            decode_worker=sorted({s.writer.name for s in streams if s.writer is not None}),
+            prefill_worker=exchange.prefill_workers,
+            decode_worker=exchange.writers,
         )
 
 

@@ -115,6 +115,16 @@ class Exchange:
         self._pending.clear()
 
     @property
+    def prefill_workers(self) -> list[str]:
+        """Names; none where the writers computed the prompts themselves."""
+        return sorted({stream.prefill for stream in self.streams if stream.prefill})
+
+    @property
+    def writers(self) -> list[str]:
+        """Names of the workers that sent the tokens."""
+        return sorted({stream.writer.name for stream in self.streams if stream.writer is not None})
+
+    @property
     def completion_tokens(self) -> int:
         return sum(text.tokens for text in self.texts)
 

@@ -1,6 +1,6 @@
 """Pieces that the answers of both generating endpoints share."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Protocol
 
 from common.domain.finish import FinishReason
@@ -57,6 +57,24 @@ def usage(exchange: Exchange, ledger: Ledger | None) -> JsonObject:
         cached = min(ledger.cached_tokens, prompt)
         numbers["prompt_tokens_details"] = {"cached_tokens": cached}
     return numbers
+
+
+def ledger_columns(
+    exchange: Exchange,
+    ledger: Ledger,
+    asked: bool,  # noqa: FBT001  the client's own flag
+) -> JsonObject:
+    """What `return_ledger` adds beside the usage of an answer that has ended: the sum over its
+    streams, and who served them. Null where a worker's part did not come in time."""
+    if not asked:
+        return {}
+    if any(stream.ledger is None for stream in exchange.streams):
+        return {"ledger": None}
+    workers: JsonObject = {
+        "prefill_worker": exchange.prefill_workers,
+        "decode_worker": exchange.writers,
+    }
+    return {"ledger": asdict(ledger) | workers}
 
 
 def finish_name(finish: Finish | None) -> str | None:

@@ -57,6 +57,7 @@ def _job(call: Call, body: ChatBody, card: ModelCard, generation: Generation) ->
         stream=bool(body.stream),
         usage=bool(options and options.include_usage),
         running_usage=bool(options and options.continuous_usage_stats),
+        ledger=bool(body.return_ledger),
     )
 
 

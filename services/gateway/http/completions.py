@@ -43,6 +43,7 @@ async def completions(call: Call) -> web.StreamResponse:
         stream=bool(body.stream),
         usage=bool(options and options.include_usage),
         running_usage=bool(options and options.continuous_usage_stats),
+        ledger=bool(body.return_ledger),
     )
     return await respond(call, job)
 

@@ -20,7 +20,7 @@ from common.wire.columns import pack_hashes
 from services.gateway.exchange import AttemptLost, Exchange, Timing
 from services.gateway.generation import Generation
 from services.gateway.http import sse
-from services.gateway.http.answer import Head, Renderer, usage
+from services.gateway.http.answer import Head, Renderer, ledger_columns, usage
 from services.gateway.http.call import Call
 from services.gateway.http.errors import http_error
 from services.gateway.http.schema import ChatBody, CompletionBody
@@ -37,6 +37,8 @@ class Job:
     """A last chunk with the numbers; always there in an answer of one piece."""
     running_usage: bool
     """Numbers so far in every chunk."""
+    ledger: bool
+    """Where the time went, beside the usage of the whole answer."""
 
 
 def head_of(call: Call, prefix: str, card: ModelCard) -> Head:
@@ -94,8 +96,10 @@ async def _whole(call: Call, job: Job, exchange: Exchange, first: dict[int, Delt
         for index, delta in pending.items():
             deltas[index].add(delta)
         pending = await exchange.take()
-    numbers = usage(exchange, await exchange.ledger())
-    return web.json_response(job.renderer.whole(deltas, numbers), headers=call.headers)
+    ledger = await exchange.ledger()
+    answer = job.renderer.whole(deltas, usage(exchange, ledger))
+    answer |= ledger_columns(exchange, ledger, job.ledger)
+    return web.json_response(answer, headers=call.headers)
 
 
 async def _stream(
@@ -131,8 +135,9 @@ async def _bodies(
         yield sse.frame(http_error(error).frame())
         return
     if job.usage:
-        numbers = usage(exchange, await exchange.ledger())
-        yield sse.frame(job.renderer.usage_chunk(numbers))
+        ledger = await exchange.ledger()
+        chunk = job.renderer.usage_chunk(usage(exchange, ledger))
+        yield sse.frame(chunk | ledger_columns(exchange, ledger, job.ledger))
 
 
 def _frames(job: Job, exchange: Exchange, pending: dict[int, Delta]) -> bytes:

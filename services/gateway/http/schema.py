@@ -69,6 +69,7 @@ class GenerationBody(_Body):
     skip_special_tokens: _Flag | None = None
     include_stop_str_in_output: _Flag | None = None
     return_token_ids: _Flag | None = None
+    return_ledger: _Flag | None = None
     priority: Annotated[_Integer, Field(ge=-INT32_MAX, le=INT32_MAX)] | None = None
     cache_salt: Annotated[_Text, Field(min_length=1, max_length=128)] | None = None
     request_id: _Text | None = None

@@ -36,6 +36,13 @@ def check_combinations(body: ChatBody | CompletionBody) -> None:
     """Raises InvalidRequest on fields that exclude each other, whatever the model."""
     if body.stream_options is not None and not body.stream:
         raise InvalidRequest("stream_options needs stream to be true", "stream_options")
+    usage = body.stream_options is not None and body.stream_options.include_usage
+    if body.return_ledger and body.stream and not usage:
+        raise InvalidRequest(
+            "return_ledger of a stream needs stream_options.include_usage to be true: the ledger"
+            " comes in the usage chunk",
+            "return_ledger",
+        )
     asked_logprobs(body)
     tokens, param = asked_max_tokens(body)
     if isinstance(body, CompletionBody) and body.echo:

@@ -6,8 +6,9 @@ import pytest
 
 from common.domain.errors import ErrorCode
 from common.domain.finish import FinishReason
-from common.domain.ids import AttemptKey, RequestId
+from common.domain.ids import AttemptKey, Incarnation, ProcessName, RequestId
 from common.domain.ledger import Ledger
+from common.domain.peer import PeerRef, Role
 from services.gateway.exchange import AttemptLost, Exchange, Timing
 from services.gateway.mock_text import mock_text
 from services.gateway.streams import Failure, Stream, StreamState
@@ -105,3 +106,14 @@ async def test_nothing_is_kept_for_a_handler_that_left() -> None:
     made.leave()
     made.feed(0, Delta(["b"], finish=END))
     assert await made.take() == {}
+
+
+def test_who_serves_is_named_once_each() -> None:
+    made = exchange(1, 1, 1)
+    assert (made.prefill_workers, made.writers) == ([], [])
+    for stream, number in zip(made.streams, (1, 0, 1), strict=True):
+        name = ProcessName(f"decode-{number}")
+        stream.writer = PeerRef(name, Incarnation(1), Role.DECODE, f"mem://{name}")
+        stream.prefill = "prefill-0"
+    assert made.prefill_workers == ["prefill-0"]
+    assert made.writers == ["decode-0", "decode-1"]

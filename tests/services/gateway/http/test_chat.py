@@ -193,6 +193,22 @@ async def test_usage_comes_last_and_only_when_asked_for(
     assert all(p["choices"] for p in parts[: len(parts) - shown])
 
 
+async def test_the_ledger_stands_beside_usage_where_it_is_asked_for(gateway: Gateway) -> None:
+    say(gateway, b"abc")
+    asked = HELLO | {"return_ledger": True}
+    _, whole, _ = await gateway.post(CHAT, asked)
+    options = {"include_usage": True, "continuous_usage_stats": True}
+    parts = chunks(await gateway.stream(CHAT, asked | {"stream_options": options}))
+    for answer in (whole, parts[-1]):
+        assert answer["usage"]["completion_tokens"] == 3
+        assert answer["ledger"]["cached_device_tokens"] == 16
+        assert answer["ledger"]["prefill_worker"] == ["prefill-0"]
+        assert answer["ledger"]["decode_worker"] == ["decode-0"]
+    assert not [part for part in parts[:-1] if "ledger" in part]
+    _, unasked, _ = await gateway.post(CHAT, HELLO)
+    assert "ledger" not in unasked
+
+
 async def test_running_usage_grows_with_every_chunk(gateway: Gateway) -> None:
     say(gateway, b"abc")
     options = {"include_usage": True, "continuous_usage_stats": True}

@@ -121,6 +121,16 @@ async def test_echo_repeats_each_prompt_before_its_choices(
     assert texts(chunks(await gateway.stream(TEXT, body))) == dict(enumerate(expected))
 
 
+async def test_the_ledger_is_the_sum_over_all_prompts(gateway: Gateway) -> None:
+    asked = HI | {"prompt": ["hi", "yo"], "return_ledger": True}
+    _, whole, _ = await gateway.post(TEXT, asked)
+    options = {"stream_options": {"include_usage": True}}
+    last = chunks(await gateway.stream(TEXT, asked | options))[-1]
+    for answer in (whole, last):
+        assert answer["ledger"]["cached_device_tokens"] == 32
+        assert answer["ledger"]["decode_worker"] == ["decode-0"]
+
+
 async def test_logprobs_are_columns_with_offsets(gateway: Gateway) -> None:
     _, whole, _ = await gateway.post(TEXT, HI | {"logprobs": 2})
     logprobs = whole["choices"][0]["logprobs"]

@@ -52,6 +52,7 @@ BOUNDS: dict[str, tuple[list[Any], list[Any]]] = {
     "stream": ([False], [1, "false", [True]]),
     "skip_special_tokens": ([True, False], [1, "x"]),
     "include_stop_str_in_output": ([True, False], [1, "x"]),
+    "return_ledger": ([True, False], [1, "x"]),
     "request_id": (["", "x"], [1, ["x"]]),
     "model": (["", "mock"], [1, ["mock"], {"a": 1}]),
 }  # fmt: skip
@@ -171,6 +172,9 @@ async def test_chat_logprobs(gateway: Gateway, asked: dict[str, Any], expected: 
          "stream_options"),
         (CHAT, HELLO | {"stream": True, "stream_options": {"include_usage": 1}},
          "stream_options.include_usage"),
+        (CHAT, HELLO | {"stream": True, "return_ledger": True}, "return_ledger"),
+        (TEXT, PROMPT | {"stream": True, "return_ledger": True, "stream_options": {}},
+         "return_ledger"),
         (CHAT, HELLO | {"logprobs": False, "top_logprobs": 2}, "top_logprobs"),
         (TEXT, PROMPT | {"echo": True, "logprobs": 1}, "logprobs"),
         (TEXT, PROMPT | {"echo": True, "max_tokens": 0}, "max_tokens"),
