@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from common.domain.ids import AttemptKey
 from common.engine.job import Job
-from common.engine.scheduler import StepPlan
+from common.engine.step_plan import StepPlan
 
 
 def book_step(plan: StepPlan, jobs: Mapping[AttemptKey, Job], elapsed_ms: float) -> None:

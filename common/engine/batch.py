@@ -8,11 +8,14 @@ from common.engine.runner import Batch, Draw, Int32Array, Int64Array
 from common.engine.sequence import Sequence
 
 
-def build_batch(rows: Sequences[tuple[Sequence, int]]) -> tuple[Batch, list[tuple[Sequence, int]]]:
+def build_batch(
+    rows: Sequences[tuple[Sequence, int]], padding: Sequences[Sequence] = ()
+) -> tuple[Batch, list[tuple[Sequence, int]]]:
     """The batch, and for each of its draws the sequence and choice it is for.
 
     A sequence whose last token is in the batch draws one token; the first choice of a request with
-    n choices draws all n when its prompt ends, because they share that row.
+    n choices draws all n when its prompt ends, because they share that row. Of `padding` the last
+    row is computed again; those draws come last and are for nobody.
     """
     tokens: list[int] = []
     firsts: list[int] = []
@@ -35,6 +38,14 @@ def build_batch(rows: Sequences[tuple[Sequence, int]]) -> tuple[Batch, list[tupl
         for choice in choices_to_draw(sequence):
             draws.append(sequence.draw(len(wanted), choice))
             owners.append((sequence, choice))
+        wanted.append(len(tokens) - 1)
+    for sequence in padding:
+        last = sequence.computed - 1
+        firsts.append(last)
+        tables.append(sequence.table_array())
+        tokens += sequence.tokens(last, last + 1)
+        starts.append(len(tokens))
+        draws.append(sequence.draw(len(wanted), sequence.choice))
         wanted.append(len(tokens) - 1)
     bounds = np.array(starts, dtype=np.int32)
     batch = Batch(

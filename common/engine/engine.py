@@ -13,6 +13,8 @@ from common.domain.errors import ErrorCode
 from common.domain.finish import FinishReason
 from common.domain.ids import AttemptKey
 from common.engine.accounting import book_step
+from common.engine.allocation import blocks_for
+from common.engine.allocators import ALLOCATORS, AllocatorName
 from common.engine.batch import build_batch, choices_to_draw
 from common.engine.choices import fork
 from common.engine.finish import finish_of
@@ -41,13 +43,9 @@ from common.engine.occupancy import Occupancy, OccupancyIntegral, occupancy
 from common.engine.prefix_cache import PrefixCache
 from common.engine.roster import Roster
 from common.engine.runner import Drawn, Runner
-from common.engine.scheduler import (
-    Budget,
-    Scheduler,
-    StepPlan,
-    blocks_for,
-)
+from common.engine.schedulers import SCHEDULERS, SchedulerName
 from common.engine.sequence import Sequence
+from common.engine.step_plan import Budget, StepPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +57,10 @@ class EngineLimits:
     tpot_target_ms: float = 0.0
     """Predicted time of a step with decodes that prompts may fill up; 0: that of the decodes and
     of a 128-token chunk."""
+    context_tokens: int = 0
+    """Longest prompt and answer together; 0: what the model can."""
+    scheduler: SchedulerName = "chunked"
+    allocator: AllocatorName = "paged"
 
     def budget(self, block_tokens: int) -> Budget:
         return Budget(self.step_tokens, block_tokens, self.tpot_target_ms * 1e-3)
@@ -79,10 +81,13 @@ class Engine:
         self._limits = limits
         self._clock = clock
         self._block_tokens = runner.layout.block_tokens
-        self._scheduler = Scheduler(limits.budget(self._block_tokens))
+        self._scheduler = SCHEDULERS[limits.scheduler](limits.budget(self._block_tokens))
         # A sequence that has the whole pool to itself must end, not wait for one block more.
-        self._context_tokens = min(runner.context_tokens, cache.slots * self._block_tokens)
-        self._roster = roster = Roster(cache, self._block_tokens)
+        context = min(runner.context_tokens, cache.slots * self._block_tokens)
+        self._context_tokens = min(context, limits.context_tokens or context)
+        make_allocator = ALLOCATORS[limits.allocator]
+        self._allocator = make_allocator(cache, self._block_tokens, self._context_tokens)
+        self._roster = roster = Roster(self._allocator)
         # The roster's own collections: it changes them in place, the steps read them.
         self._jobs, self._held, self._running = roster.jobs, roster.held, roster.running
         self._events: list[EngineEvent] = []
@@ -109,7 +114,8 @@ class Engine:
 
     def occupancy(self) -> Occupancy:
         sequences = [*self._running, *self._held.values()]
-        return occupancy(sequences, self._cache.used, self._block_tokens)
+        padding = self._scheduler.padding
+        return occupancy(sequences, self._cache.used, self._block_tokens, padding)
 
     def handle(self, command: Command) -> None:
         match command:
@@ -172,7 +178,7 @@ class Engine:
     def step(self) -> list[EngineEvent]:
         """Compute one batch. Returns every event since the last call."""
         self._admit()
-        plan = self._scheduler.plan(self._running, self._cache)
+        plan = self._scheduler.plan(self._running, self._allocator)
         for victim in plan.preempted:
             self._jobs[victim.key].ledger.preemptions += 1
         if plan.starved:
@@ -185,10 +191,13 @@ class Engine:
         return events
 
     def _admit(self) -> None:
+        if not self._scheduler.admits(self._running, self._held):
+            return
         for sequence in self._roster.admit(self._limits.max_sequences):
             cached, key = sequence.computed, sequence.key
             self._jobs[key].ledger.cached_device_tokens = cached
-            self._events.append(Held(key, tuple(sequence.table), cached_tokens=cached))
+            slots = sequence.table[: blocks_for(len(sequence.prompt), self._block_tokens)]
+            self._events.append(Held(key, tuple(slots), cached_tokens=cached))
 
     def _revoke_youngest(self) -> None:
         key = self._roster.revoke_youngest()
@@ -196,7 +205,7 @@ class Engine:
             self._events.append(Revoke(key))
 
     def _compute(self, plan: StepPlan) -> None:
-        batch, owners = build_batch(plan.rows)
+        batch, owners = build_batch(plan.rows, plan.padding)
         started = self._clock()
         drawn = self._runner.step(batch)
         elapsed_s = self._clock() - started
@@ -208,7 +217,7 @@ class Engine:
             name_blocks(sequence, self._cache, self._block_tokens)
             if not sequence.output:
                 self._export(sequence)
-        self._commit(owners, drawn)
+        self._commit(owners, drawn[: len(owners)] if plan.padding else drawn)
 
     def _commit(self, owners: list[tuple[Sequence, int]], drawn: list[Drawn]) -> None:
         first: list[Drawn] = []
@@ -233,7 +242,7 @@ class Engine:
     def _open_choices(self, leader: Sequence, first: tuple[Drawn, ...]) -> None:
         """Every choice gets its first token, and its own tail block."""
         others = [
-            fork(leader, choice, self._cache, self._runner)
+            fork(leader, choice, self._allocator, self._runner)
             for choice in choices_to_draw(leader)[1:]
         ]
         self._roster.join(others)
@@ -247,6 +256,7 @@ class Engine:
         self._events.append(Emitted(sequence.key, sequence.choice, index, drawn, finish))
         if finish is None:
             return
+        self._scheduler.ended(sequence, self._running, self._cache)
         self._roster.leave(sequence, finish)
         job = self._jobs[sequence.key]
         job.unfinished -= 1

@@ -6,6 +6,7 @@ are counted apart, because they are a promise and not a loss.
 """
 
 from collections.abc import Iterable
+from collections.abc import Sequence as Sequences
 from dataclasses import dataclass
 
 from common.engine.sequence import Sequence
@@ -20,8 +21,14 @@ class Occupancy:
     tokens_live: int
 
 
-def occupancy(sequences: Iterable[Sequence], blocks_used: int, block_tokens: int) -> Occupancy:
-    """A block shared by several sequences counts once: only tails and reserves are per sequence."""
+def occupancy(
+    sequences: Sequences[Sequence],
+    blocks_used: int,
+    block_tokens: int,
+    padding: Iterable[Sequence] = (),
+) -> Occupancy:
+    """A block shared by several sequences counts once: only tails and reserves are per sequence.
+    `padding` has ended: blocks that only padding owns hold nothing that lives."""
     held = filled = computed = 0
     for sequence in sequences:
         held += len(sequence.table)
@@ -29,7 +36,15 @@ def occupancy(sequences: Iterable[Sequence], blocks_used: int, block_tokens: int
         computed += sequence.computed
     empty = held - filled
     tail_waste = filled * block_tokens - computed
-    return Occupancy(blocks_used, empty, (blocks_used - empty) * block_tokens - tail_waste)
+    filled_blocks = blocks_used - empty - _dead_blocks(sequences, padding)
+    return Occupancy(blocks_used, empty, filled_blocks * block_tokens - tail_waste)
+
+
+def _dead_blocks(sequences: Iterable[Sequence], padding: Iterable[Sequence]) -> int:
+    dead = {slot for sequence in padding for slot in sequence.table}
+    if dead:
+        dead.difference_update(*(sequence.table for sequence in sequences))
+    return len(dead)
 
 
 class OccupancyIntegral:
@@ -39,9 +54,9 @@ class OccupancyIntegral:
         self._block_tokens = block_tokens
         self._current = Occupancy(0, 0, 0)
         self._since = 0.0
-        self.allocated = 0.0
-        """Token-seconds in blocks that hold something."""
         self.live = 0.0
+        self.tail = 0.0
+        """Token-seconds of what holds nothing, in blocks that hold something."""
         self.empty = 0.0
         """Token-seconds in blocks that hold nothing yet."""
 
@@ -49,9 +64,10 @@ class OccupancyIntegral:
         """`current` holds from `now` on."""
         elapsed = now - self._since
         filled = self._current.blocks_used - self._current.blocks_empty
-        self.allocated += elapsed * filled * self._block_tokens
+        live = self._current.tokens_live
+        self.tail += elapsed * (filled * self._block_tokens - live)
         self.empty += elapsed * self._current.blocks_empty * self._block_tokens
-        self.live += elapsed * self._current.tokens_live
+        self.live += elapsed * live
         self._current, self._since = current, now
 
     @property
@@ -61,10 +77,11 @@ class OccupancyIntegral:
 
     @property
     def waste(self) -> float:
-        return 1.0 - self.live / self.allocated if self.allocated else 0.0
+        allocated = self.live + self.tail
+        return self.tail / allocated if allocated else 0.0
 
     @property
     def reserved_share(self) -> float:
         """Share of all blocks with an owner, over time, that were reserved and still empty."""
-        total = self.allocated + self.empty
+        total = self.live + self.tail + self.empty
         return self.empty / total if total else 0.0

@@ -106,6 +106,14 @@ class PrefixCache:
             self._evict_one()
         return [self._pool.take() for _ in range(count)]
 
+    def allocate_run(self, count: int) -> list[int] | None:
+        """As `allocate`, but adjacent slots in order; None if no such run can be made."""
+        while (run := self._pool.take_run(count)) is None:
+            if not self._idle_count:
+                return None
+            self._evict_one()
+        return run
+
     def retain(self, slot: int) -> None:
         if self._pool.refs(slot) == 0:
             self._idle_count -= 1

@@ -11,19 +11,18 @@ from collections.abc import Iterable
 from typing import Final, assert_never
 
 from common.domain.finish import FinishReason
-from common.domain.ids import AttemptKey
+from common.domain.ids import AttemptKey, UnitHash
+from common.engine.allocation import Allocator
 from common.engine.job import Add, Job
-from common.engine.prefix_cache import PrefixCache
-from common.engine.scheduler import blocks_for, cacheable_names, place_of, reserve
 from common.engine.sequence import Event, Sequence, State
+from common.engine.step_plan import place_of
 
 
 class Roster:
     """The collections change in place and through the methods alone; everybody may read them."""
 
-    def __init__(self, cache: PrefixCache, block_tokens: int) -> None:
-        self._cache = cache
-        self._block_tokens = block_tokens
+    def __init__(self, allocator: Allocator) -> None:
+        self._allocator = allocator
         self._revoked: set[AttemptKey] = set()
         """Held jobs that were asked to go, until they are dropped or start all the same."""
         self._arrivals = 0
@@ -37,13 +36,14 @@ class Roster:
         """The job's only sequence waits until admitted."""
         self.jobs[add.key] = Job(add, unfinished=add.params.n)
         self._arrivals += 1
-        sequence = Sequence(add.key, 0, add.prompt, add.params, self._arrivals, add.root)
+        root = add.root if self._allocator.shares else UnitHash(b"")
+        sequence = Sequence(add.key, 0, add.prompt, add.params, self._arrivals, root)
         sequence.units = list(add.units)
         self.waiting.append(sequence)
 
     def admit(self, most: int) -> list[Sequence]:
-        """Reserve blocks for waiting prompts, in order, leaving one block to each that runs, until
-        `most` are held or run. Nobody is admitted before those who were preempted are back."""
+        """Reserve blocks for waiting prompts, in order, until `most` are held or run. Nobody is
+        admitted before those who were preempted are back; who is alone may have the whole pool."""
         admitted: list[Sequence] = []
         while self.waiting and len(self.running) + len(self.held) < most:
             sequence = self.waiting[0]
@@ -58,13 +58,10 @@ class Roster:
     def _reserved(self, sequence: Sequence) -> bool:
         if any(other.state is State.PREEMPTED for other in self.running):
             return False
-        prompt = len(sequence.prompt)
-        names = cacheable_names(sequence, prompt, self._block_tokens)
-        taken = self._cache.cost(names, blocks_for(prompt, self._block_tokens))
-        crowded = taken + len(self.running) > self._cache.available
-        if crowded and (self.running or self.held):
+        somebody = self.running or self.held
+        if somebody and not self._allocator.admits(sequence, len(self.running)):
             return False
-        return reserve(sequence, prompt, self._cache, self._block_tokens)
+        return self._allocator.reserve(sequence, len(sequence.prompt))
 
     def start(self, key: AttemptKey) -> Sequence | None:
         """The held sequence runs; None if none is held."""
@@ -104,7 +101,7 @@ class Roster:
                 assert_never(sequence.state)
         sequence.advance(Event.FINISH)
         sequence.finish = reason
-        self._cache.release(sequence.table)
+        self._allocator.cache.release(sequence.table)
         sequence.table = []
 
     def drop(self, key: AttemptKey) -> Job | None:

@@ -28,6 +28,22 @@ class SlotPool:
         self._refs[slot] = 1
         return slot
 
+    def take_run(self, count: int) -> list[int] | None:
+        """`count` adjacent free slots in order, the first such run, with one reference each. None
+        if there is no such run. Looks at every free slot."""
+        is_free = bytearray(self.slots)
+        for slot in self._free:
+            is_free[slot] = 1
+        first = is_free.find(b"\x01" * count)
+        if first < 0:
+            return None
+        run = range(first, first + count)
+        self._free = [slot for slot in self._free if slot not in run]
+        for slot in run:
+            self._before_reuse(slot)
+            self._refs[slot] = 1
+        return list(run)
+
     def refs(self, slot: int) -> int:
         return self._refs[slot]
 

@@ -1,6 +1,7 @@
 """From settings to the parts of a real worker process."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from common.domain.ids import ProcessId
@@ -28,9 +29,11 @@ def build_parts(settings: WorkerSettings, me: ProcessId) -> Parts:
     engine = Engine(
         loaded.runner,
         PrefixCache(slots, arena.bump),
-        EngineLimits(settings.step_tokens, settings.max_sequences, settings.tpot_target_ms),
+        _limits(settings),
         time.monotonic,
     )
+    context = loaded.card.context_tokens
+    context = min(context, settings.context_tokens or context)
     host = settings.host
     run_dir = Path(settings.run_dir)
     frames = data_address(settings.bind_address, settings.host, run_dir, settings.name)
@@ -42,5 +45,16 @@ def build_parts(settings: WorkerSettings, me: ProcessId) -> Parts:
         transfer=Transfer.open(host),
         publish=lambda made: publish(made, me, host, run_dir, frames),
         heartbeat=PulseThread,
-        card=loaded.card,
+        card=replace(loaded.card, context_tokens=context),
+    )
+
+
+def _limits(settings: WorkerSettings) -> EngineLimits:
+    return EngineLimits(
+        step_tokens=settings.step_tokens,
+        max_sequences=settings.max_sequences,
+        tpot_target_ms=settings.tpot_target_ms,
+        context_tokens=settings.context_tokens,
+        scheduler=settings.scheduler,
+        allocator=settings.allocator,
     )

@@ -1,12 +1,36 @@
 """What a worker tells Prometheus."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
 
+from common.engine.host import EngineHost
 from common.engine.job import Done, Dropped, Emitted, EngineEvent, FirstDrawn
 from common.runtime.metrics import new_registry
 from common.worker.node import Node
+
+
+class _KvTokenSeconds(Collector):
+    """What the pool's owned token slots held, over time, as of the end of the last step. Waste as
+    the PagedAttention paper has it, between two readings: 1 - live / (live + tail + reserved)."""
+
+    def __init__(self, host: EngineHost) -> None:
+        self._host = host
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        integral = self._host.engine.integral
+        family = CounterMetricFamily(
+            "twinfleet_worker_kv_token_seconds",
+            "Token slots of owned KV blocks, times seconds: live ones; tail, which hold nothing in"
+            " blocks that do or are kept for padding; reserved, in blocks still empty.",
+            labels=["state"],
+        )
+        family.add_metric(["live"], integral.live)
+        family.add_metric(["tail"], integral.tail)
+        family.add_metric(["reserved"], integral.empty)
+        yield family
 
 
 class WorkerMetrics:
@@ -39,6 +63,7 @@ class WorkerMetrics:
             registry=self.registry,
         )
         waste.set_function(lambda: node.host.engine.integral.waste)
+        self.registry.register(_KvTokenSeconds(node.host))
 
     def _gauge(self, name: str, text: str, node: Node, column: str) -> None:
         gauge = Gauge(f"twinfleet_worker_{name}", text, registry=self.registry)

@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
+from common.engine.allocators import AllocatorName
+from common.engine.schedulers import SchedulerName
 from common.runtime.settings import EngineName, ProcessSettings
 
 
@@ -50,6 +52,22 @@ class WorkerSettings(ProcessSettings):
     )
     max_sequences: int = Field(
         default=64, ge=1, description="Most sequences that hold blocks at once."
+    )
+    context_tokens: int = Field(
+        default=0,
+        ge=0,
+        description="Longest prompt and answer together; 0: what the model can.",
+    )
+    scheduler: SchedulerName = Field(
+        default="chunked",
+        description="What a step computes: chunked (decodes, and chunks of prompts beside them),"
+        " prefill_first (whole prompts before any decode) or static (batches that nobody joins).",
+    )
+    allocator: AllocatorName = Field(
+        default="paged",
+        description="Where KV lies: paged (blocks as needed, prefixes shared), or one run of slots"
+        " a sequence for the longest context (contiguous_max), for the next power of two of"
+        " max_tokens (contiguous_pow2) or for max_tokens (contiguous_oracle), nothing shared.",
     )
     mock_prefill_us: int = Field(
         default=0, ge=0, description="Mock engine: microseconds a prompt token takes."

@@ -1,7 +1,8 @@
 """Sequences in any state, with blocks from a real prefix cache."""
 
+from common.engine.allocation import blocks_for
+from common.engine.allocators.paged import Paged
 from common.engine.prefix_cache import PrefixCache
-from common.engine.scheduler import blocks_for
 from common.engine.sequence import Event, Sequence
 from common.kv.hashing import extend_chain
 from tests.support.engines import ROOT, greedy, key, prompt_of
@@ -11,6 +12,10 @@ BLOCK_TOKENS = 16
 
 def cache_of(slots: int) -> PrefixCache:
     return PrefixCache(slots, lambda slot: None)
+
+
+def paged(cache: PrefixCache) -> Paged:
+    return Paged(cache, BLOCK_TOKENS, cache.slots * BLOCK_TOKENS)
 
 
 def waiting(

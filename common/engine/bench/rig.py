@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from common.domain.block import Dtype
+from common.engine.allocation import blocks_for
 from common.engine.bench.engine_streams import EngineStreams
 from common.engine.bench.floors import StepNeeds, Work
 from common.engine.bench.metered import MeteredRunner
@@ -20,7 +21,6 @@ from common.engine.bench.pieces import Piece, batch_of
 from common.engine.bench.timing import Repeats, Timing, measure
 from common.engine.bench.workload import prompt_of
 from common.engine.runner import Int32Array, Runner
-from common.engine.scheduler import blocks_for
 
 _TILE_BYTES = 1 << 24
 

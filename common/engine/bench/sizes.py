@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from common.engine.allocation import blocks_for
 from common.engine.bench.timing import Repeats
-from common.engine.scheduler import blocks_for
 
 _GROWTH = 512
 """Room of each disturbed stream for what it says while the long prompt is computed."""

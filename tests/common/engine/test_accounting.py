@@ -2,8 +2,8 @@
 
 from common.engine.accounting import book_step
 from common.engine.job import Add, Job
-from common.engine.scheduler import StepPlan
 from common.engine.sequence import Sequence
+from common.engine.step_plan import StepPlan
 from tests.support.engines import ROOT
 from tests.support.sequences import cache_of, decoding, running
 

@@ -100,3 +100,17 @@ def test_chunks_and_decodes_in_any_order_agree_with_a_walk_over_every_token() ->
         assert np.diff(batch.starts).tolist() == [count for _, count in rows]
         for sequence, _ in rows:
             cache.release(sequence.table)
+
+
+def test_padding_comes_last_with_one_row_and_one_draw_each_that_nobody_owns() -> None:
+    cache = cache_of(10)
+    stream = decoding(cache, "stream", 20)
+    over = running(cache, "over", 20, computed=22, output=3)
+    short = running(cache, "short", 5, computed=5, output=1)
+    batch, owners = build_batch([(stream, 1)], [over, short])
+    assert owners == [(stream, 0)]
+    assert batch.tokens.tolist() == [stream.newest, over.output[1], short.prompt[-1]]
+    assert batch.positions.tolist() == [20, 21, 4]
+    assert batch.starts.tolist() == [0, 1, 2, 3]
+    assert [table.tolist() for table in batch.tables] == [stream.table, over.table, short.table]
+    assert batch.rows.tolist() == [draw.row for draw in batch.draws] == [0, 1, 2]

@@ -1,12 +1,13 @@
-"""n choices of one prompt share its whole blocks and have a tail each."""
+"""n choices of one prompt: what they share, and what of it is copied."""
 
 import pytest
 
+from common.engine.allocators.contiguous import Contiguous, exactly
 from common.engine.choices import fork
 from common.engine.mock import MockRunner
 from common.engine.prefix_cache import PrefixCache
 from common.engine.sequence import State
-from tests.support.sequences import BLOCK_TOKENS, running
+from tests.support.sequences import BLOCK_TOKENS, paged, running, waiting
 
 
 def runner_over(cache: PrefixCache) -> MockRunner:
@@ -26,7 +27,7 @@ def test_whole_blocks_are_shared_and_the_tail_is_copied() -> None:
     cache, _ = bumped_cache(8)
     runner = runner_over(cache)
     leader = running(cache, "a", 40, computed=40)
-    twin = fork(leader, 2, cache, runner)
+    twin = fork(leader, 2, paged(cache), runner)
     assert twin.state is State.RUNNING
     assert twin.table[:2] == leader.table[:2]
     assert twin.table[2] not in leader.table
@@ -44,7 +45,7 @@ def test_a_prompt_of_whole_blocks_has_no_tail_to_copy() -> None:
     cache, bumped = bumped_cache(8)
     leader = running(cache, "a", 32, computed=32)
     before = list(bumped)
-    twin = fork(leader, 1, cache, runner_over(cache))
+    twin = fork(leader, 1, paged(cache), runner_over(cache))
     assert twin.table == leader.table
     assert bumped == before
 
@@ -52,7 +53,7 @@ def test_a_prompt_of_whole_blocks_has_no_tail_to_copy() -> None:
 def test_the_twins_hashes_are_its_own() -> None:
     cache, _ = bumped_cache(8)
     leader = running(cache, "a", 40, computed=40)
-    twin = fork(leader, 1, cache, runner_over(cache))
+    twin = fork(leader, 1, paged(cache), runner_over(cache))
     twin.units.append(twin.units[0])
     twin.output.append(1)
     assert len(leader.units) == 2
@@ -63,9 +64,25 @@ def test_the_twins_hashes_are_its_own() -> None:
 def test_without_room_for_a_tail_the_twin_waits_and_holds_nothing(prompt: int) -> None:
     cache, _ = bumped_cache(-(-prompt // BLOCK_TOKENS))
     leader = running(cache, "a", prompt, computed=prompt)
-    twin = fork(leader, 1, cache, runner_over(cache))
+    twin = fork(leader, 1, paged(cache), runner_over(cache))
     assert twin.state is State.PREEMPTED
     assert (twin.table, twin.computed, twin.named) == ([], 0, 0)
     assert twin.recompute_until == prompt, "computing it again is no prompt work"
     cache.release(leader.table)
     assert cache.used == 0
+
+
+def test_where_nothing_is_shared_every_choice_has_a_copy_of_all() -> None:
+    cache, _ = bumped_cache(8)
+    runner = runner_over(cache)
+    allocator = Contiguous(cache, BLOCK_TOKENS, 128, foresight=exactly)
+    leader = waiting("a", 40, max_tokens=20)
+    assert allocator.reserve(leader, 40)
+    leader.computed = 40
+    twin = fork(leader, 1, allocator, runner)
+    assert (twin.state, twin.computed) == (State.RUNNING, 40)
+    assert not set(twin.table) & set(leader.table)
+    assert runner._pool[twin.table[:3]].tobytes() == runner._pool[leader.table[:3]].tobytes()
+    assert runner._pool[twin.table[3]].tobytes() != runner._pool[leader.table[3]].tobytes()
+    third = fork(leader, 2, allocator, runner)
+    assert (third.state, third.table) == (State.PREEMPTED, [])

@@ -63,6 +63,8 @@ def test_the_integral_is_the_sum_over_time() -> None:
         live += seconds * tokens
         now += seconds
     integral.observe(Occupancy(0, 0, 0), now)
+    assert (integral.live, integral.empty) == pytest.approx((live, empty))
+    assert integral.tail == pytest.approx(allocated - live)
     assert integral.waste == pytest.approx(1 - live / allocated)
     assert integral.reserved_share == pytest.approx(empty / (allocated + empty))
     integral.observe(Occupancy(0, 0, 0), now + 1_000)
@@ -81,6 +83,27 @@ def test_reserved_blocks_are_a_promise_and_not_a_loss() -> None:
     sequence = running(cache, "a", 100, computed=40)
     assert occupancy([sequence], cache.used, 16) == Occupancy(7, 4, 40)
     assert occupancy([waiting("b", 50)], cache.used, 16).blocks_empty == 0
+
+
+def test_a_run_beyond_what_is_filled_is_reserved() -> None:
+    bench = Bench(16, 16, EngineLimits(context_tokens=128, allocator="contiguous_max"))
+    bench.add("a", prompt_of(40), greedy(20))
+    seen = []
+    while bench.step() or bench.engine.busy:
+        seen.append(bench.engine.occupancy())
+        assert seen[-1] == brute_force(bench, 16)
+    assert Occupancy(8, 5, 40) in seen
+    assert Occupancy(8, 4, 55) in seen
+
+
+def test_blocks_that_padding_alone_owns_hold_nothing_that_lives() -> None:
+    cache = cache_of(20)
+    living, gone = running(cache, "a", 40, computed=40), running(cache, "b", 40, computed=40)
+    for slot in living.table[:1]:
+        cache.retain(slot)
+    cache.release(gone.table[:1])
+    gone.table[0] = living.table[0]
+    assert occupancy([living], cache.used, 16, [gone]) == Occupancy(5, 0, 40)
 
 
 def conversation_lengths(count: int, seed: int) -> list[tuple[int, int]]:

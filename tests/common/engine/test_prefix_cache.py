@@ -46,6 +46,24 @@ def test_an_unused_prefix_is_found_again_and_a_used_one_shared() -> None:
     cache.check_invariants()
 
 
+def test_a_run_drops_cached_blocks_that_are_in_the_way() -> None:
+    cache = new_cache()
+    cache.release(filled(cache, "abc"))
+    assert cache.allocate(1) == [3]
+    assert cache.allocate_run(4) is None
+    assert cache.cached == 0, "nobody used them, and it was worth the try"
+    assert cache.allocate_run(3) == [0, 1, 2]
+    cache.check_invariants()
+    assert cache.allocate_run(SLOTS + 1) is None
+
+
+def test_a_run_that_is_free_costs_no_cached_block() -> None:
+    cache = new_cache()
+    cache.release(filled(cache, "abc"))
+    assert cache.allocate_run(4) == [3, 4, 5, 6]
+    assert cache.cached == 3
+
+
 def test_what_a_reservation_costs_counts_found_blocks_that_nobody_uses() -> None:
     cache = new_cache()
     slots = filled(cache, "abc")

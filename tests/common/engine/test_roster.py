@@ -8,11 +8,11 @@ from common.engine.choices import fork
 from common.engine.job import Add
 from common.engine.mock import MockRunner
 from common.engine.roster import Roster
-from common.engine.scheduler import preempt
 from common.engine.sequence import Sequence, State
+from common.engine.step_plan import preempt
 from common.kv.hashing import extend_chain
 from tests.support.engines import ROOT, greedy, key, prompt_of
-from tests.support.sequences import BLOCK_TOKENS, cache_of
+from tests.support.sequences import BLOCK_TOKENS, cache_of, paged
 
 
 class Entrance:
@@ -20,7 +20,8 @@ class Entrance:
 
     def __init__(self, slots: int = 20) -> None:
         self.cache = cache_of(slots)
-        self.roster = Roster(self.cache, BLOCK_TOKENS)
+        self.allocator = paged(self.cache)
+        self.roster = Roster(self.allocator)
 
     def enter(self, name: str, blocks: int = 1, seed: int = 0, n: int = 1) -> None:
         prompt = prompt_of(blocks * BLOCK_TOKENS, seed)
@@ -110,7 +111,7 @@ def test_runners_stand_by_arrival_and_choice_however_they_started() -> None:
     leader = started["a"]
     assert leader is not None
     runner = MockRunner(BLOCK_TOKENS)
-    entrance.roster.join([fork(leader, choice, entrance.cache, runner) for choice in (2, 1)])
+    entrance.roster.join([fork(leader, choice, entrance.allocator, runner) for choice in (2, 1)])
     stand = [(sequence.key.request, sequence.choice) for sequence in entrance.roster.running]
     assert stand == [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("c", 0)]
     assert not entrance.roster.held
@@ -183,7 +184,7 @@ def test_who_leaves_gives_back_its_place_and_its_blocks(state: State) -> None:
 def test_dropping_a_job_ends_all_its_choices_and_nobody_elses() -> None:
     entrance = Entrance()
     leader, other = entrance.run("a"), entrance.run("b", seed=1)
-    twin = fork(leader, 1, entrance.cache, MockRunner(BLOCK_TOKENS))
+    twin = fork(leader, 1, entrance.allocator, MockRunner(BLOCK_TOKENS))
     entrance.roster.join([twin])
     job = entrance.roster.drop(key("a"))
     assert job is not None

@@ -42,6 +42,23 @@ def test_what_nobody_owns_cannot_be_dropped_and_what_somebody_owns_not_put_back(
         pool.drop(slot)
 
 
+def test_a_run_is_the_first_that_is_long_enough_and_leaves_the_order_of_the_others() -> None:
+    said: list[int] = []
+    pool = SlotPool(8, said.append)
+    taken = [pool.take() for _ in range(8)]
+    for slot in (6, 1, 5, 2, 0, 4):
+        pool.drop(taken[slot])
+        pool.put_back(taken[slot])
+    said.clear()
+    assert pool.take_run(4) is None
+    assert said == []
+    assert pool.take_run(2) == [0, 1]
+    assert said == [0, 1]
+    assert [pool.refs(slot) for slot in (0, 1, 2)] == [1, 1, 0]
+    assert pool.take_run(3) == [4, 5, 6]
+    assert [pool.take(), pool.free] == [2, 0]
+
+
 class PoolMachine(RuleBasedStateMachine):
     """Against a dictionary of counts; kept slots have none and are not free."""
 
@@ -58,6 +75,17 @@ class PoolMachine(RuleBasedStateMachine):
         assert slot not in self.counts
         assert self.bumped[-1] == slot
         self.counts[slot] = 1
+
+    @rule(count=st.integers(1, SLOTS))
+    def take_run(self, count: int) -> None:
+        free = [slot not in self.counts for slot in range(SLOTS)]
+        fits = (at for at in range(SLOTS - count + 1) if all(free[at : at + count]))
+        first = next(fits, None)
+        run = self.pool.take_run(count)
+        assert run == (None if first is None else list(range(first, first + count)))
+        for slot in run or ():
+            self.counts[slot] = 1
+        assert not run or self.bumped[-count:] == run
 
     @precondition(lambda self: self.counts)
     @rule(data=st.data())

@@ -12,7 +12,8 @@ from common.domain.ids import AttemptKey
 from common.domain.peer import PeerRef, Role
 from common.engine.engine import EngineLimits
 from common.engine.job import Drop, Revoke
-from common.engine.scheduler import Budget, Scheduler
+from common.engine.schedulers.chunked import Chunked
+from common.engine.step_plan import Budget
 from common.wire.messages.store import Found, LeaseDone, Lookup
 from common.wire.messages.submit import Cancel
 from common.wire.messages.work import Accepted, Ended, Prefill, PromptDone, Renew
@@ -51,7 +52,7 @@ async def fetching(stage: Stage, prefill: Site, decode: Site) -> AttemptKey:
 
 
 async def decode_computing(stage: Stage, prefill: Site, decode: Site) -> AttemptKey:
-    decode.engine._scheduler = Scheduler(Budget(32, 32))
+    decode.engine._scheduler = Chunked(Budget(32, 32))
     wanted = stage.assign(decode, stage.submit("a", LONG))
     await stage.until(lambda: decode.engine.steps >= 3)
     return wanted

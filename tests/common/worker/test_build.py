@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from common.domain.peer import Role
+from common.engine.allocators.contiguous import Contiguous
 from common.engine.engine import EngineLimits
 from common.engine.host import EngineThread
-from common.engine.scheduler import Budget
+from common.engine.schedulers.prefill_first import PrefillFirst
+from common.engine.step_plan import Budget
 from common.store.arena import PAGE_BYTES
 from common.wire.messages import Message
 from common.wire.messages.cluster import Hello, Welcome
@@ -49,11 +51,36 @@ def test_the_pool_is_as_large_as_whole_pages_allow(
 
 
 def test_the_engine_has_the_limits_of_the_settings(tmp_path: Path) -> None:
-    changes = {"step_tokens": 100, "max_sequences": 3, "tpot_target_ms": 7.5}
+    changes: dict[str, object] = {
+        "step_tokens": 100,
+        "max_sequences": 3,
+        "tpot_target_ms": 7.5,
+        "context_tokens": 200,
+        "scheduler": "prefill_first",
+        "allocator": "contiguous_pow2",
+    }
     parts = build_parts(worker_settings(tmp_path, **changes), ME)
     try:
-        assert parts.host.engine._limits == EngineLimits(100, 3, 7.5)
-        assert parts.host.engine._scheduler._budget == Budget(100, 32, 7.5e-3)
+        engine = parts.host.engine
+        assert engine._limits == EngineLimits(100, 3, 7.5, 200, "prefill_first", "contiguous_pow2")
+        assert isinstance(engine._scheduler, PrefillFirst)
+        assert engine._scheduler._budget == Budget(100, 32, 7.5e-3)
+        assert isinstance(engine._allocator, Contiguous)
+    finally:
+        parts.transfer.close()
+        parts.port.close()
+        parts.arena.close()
+
+
+@pytest.mark.parametrize(("asked", "served"), [(0, 8192), (200, 200), (1 << 20, 8192)])
+def test_the_card_says_how_long_requests_may_be_and_the_model_has_the_last_word(
+    asked: int, served: int, tmp_path: Path
+) -> None:
+    settings = worker_settings(tmp_path, context_tokens=asked, kv_pool_bytes=2 << 20)
+    parts = build_parts(settings, ME)
+    try:
+        assert parts.card.context_tokens == served
+        assert parts.host.engine._context_tokens == served
     finally:
         parts.transfer.close()
         parts.port.close()

@@ -1,8 +1,12 @@
 """What a worker tells Prometheus."""
 
+import asyncio
+
+import pytest
 from prometheus_client import CollectorRegistry
 
 from common.domain.ledger import Ledger
+from common.engine.engine import EngineLimits
 from common.engine.job import FirstDrawn
 from tests.support.engines import greedy, key, prompt_of
 from tests.support.sim.loop import on_a_warped_clock
@@ -54,6 +58,37 @@ async def test_gauges_are_read_when_asked() -> None:
         await stage.assert_idle()
         assert value(registry, "requests_running") == value(registry, "kv_blocks_used") == 0
         assert value(registry, "kv_blocks_cached") > 0
+
+
+@on_a_warped_clock
+async def test_what_the_pool_held_over_time_can_be_subtracted() -> None:
+    async with Stage() as stage:
+        limits = EngineLimits(allocator="contiguous_max", context_tokens=512)
+        decode = await stage.worker("decode-0", limits=limits)
+
+        def held() -> list[float]:
+            registry = decode.app.registry
+            states = ("live", "tail", "reserved")
+            return [value(registry, "kv_token_seconds_total", state=state) for state in states]
+
+        before = held()
+        assert before == [0.0, 0.0, 0.0]
+        started = asyncio.get_running_loop().time()
+        submit = stage.submit("a", prompt_of(100), greedy(100))
+        await stage.finish(stage.assign(decode, submit))
+        seconds = asyncio.get_running_loop().time() - started
+        live, tail, reserved = held()
+        assert (live, tail, reserved) == (
+            decode.engine.integral.live,
+            decode.engine.integral.tail,
+            decode.engine.integral.empty,
+        )
+        assert live + tail + reserved == pytest.approx(512 * seconds, rel=0.05)
+        assert 1 - live / (live + tail + reserved) == pytest.approx(1 - 150 / 512, abs=0.03)
+        await stage.assert_idle()
+        after = held()
+        await asyncio.sleep(10)
+        assert held() == after, "an idle worker holds nothing"
 
 
 @on_a_warped_clock

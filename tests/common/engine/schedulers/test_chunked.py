@@ -4,24 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.domain.errors import InvalidTransition
 from common.engine.prefix_cache import PrefixCache
-from common.engine.scheduler import (
-    NOBODY,
-    Budget,
-    Place,
-    StepPlan,
-    blocks_for,
-    cacheable_names,
-    plan_step,
-    preempt,
-    reserve,
-)
-from common.engine.sequence import Event, Sequence, State
+from common.engine.schedulers.chunked import plan_step
+from common.engine.sequence import Sequence, State
 from common.engine.step_cost import StepCost, StepShape, chunk_pairs
-from common.kv.hashing import block_names
+from common.engine.step_plan import NOBODY, Budget, Place, StepPlan, preempt
 from tests.support.engines import ROOT
-from tests.support.sequences import BLOCK_TOKENS, cache_of, decoding, running, waiting
+from tests.support.sequences import BLOCK_TOKENS, cache_of, decoding, paged, running
 
 
 def plan(
@@ -32,7 +21,7 @@ def plan(
     turn: Place = NOBODY,
 ) -> StepPlan:
     budget = Budget(step_tokens, BLOCK_TOKENS)
-    made = plan_step(sequences, cache, budget, cost or StepCost(), turn)
+    made = plan_step(sequences, paged(cache), budget, cost or StepCost(), turn)
     cache.check_invariants()
     assert sum(count for _, count in made.rows) <= step_tokens
     return made
@@ -144,7 +133,7 @@ def test_a_prompt_advances_to_the_end_of_its_block_whatever_that_costs(
     prompt = running(cache, "p", 700, arrival=1, computed=computed)
     sequences = [decoding(cache, "d", 5), prompt, running(cache, "next", 50, arrival=2)]
     budget = Budget(512, BLOCK_TOKENS, tpot_target_s=1e-3)
-    made = plan_step(sequences, cache, budget, dear())
+    made = plan_step(sequences, paged(cache), budget, dear())
     assert rows(made) == [("d", 1), ("p", count)]
 
 
@@ -173,7 +162,7 @@ def test_a_plan_keeps_its_bounds_and_prompts_advance(
         for index, (length, at) in enumerate(prompts)
     ]
     made = plan_step(
-        [*streams, *waiting_ones], cache, Budget(step_tokens, BLOCK_TOKENS, target_s), cost
+        [*streams, *waiting_ones], paged(cache), Budget(step_tokens, BLOCK_TOKENS, target_s), cost
     )
     counts = {id(sequence): count for sequence, count in made.rows}
     assert 0 < sum(counts.values()) <= step_tokens
@@ -311,53 +300,6 @@ def test_a_preempted_sequence_finds_its_named_blocks_again() -> None:
     assert sequence.table[0] == first
     assert (sequence.computed, sequence.named) == (16, 1)
     assert rows(made) == [("a", 25)]
-
-
-def test_what_was_computed_before_is_known_however_often_it_is_thrown_out() -> None:
-    cache = cache_of(4)
-    sequence = running(cache, "a", 50, computed=40)
-    preempt(sequence, cache)
-    plan([sequence], cache)
-    sequence.computed = 16
-    preempt(sequence, cache)
-    assert (sequence.recompute_until, sequence.preemptions) == (40, 2)
-
-
-def test_a_reservation_takes_cached_blocks_and_fresh_ones_or_nothing() -> None:
-    cache = cache_of(4)
-    known = waiting("known", 33)
-    assert reserve(known, 33, cache, BLOCK_TOKENS)
-    for block in range(2):
-        parent = known.units[block - 1] if block else ROOT
-        cache.name(known.table[block], parent, (known.units[block],))
-    again = waiting("again", 50)
-    assert again.units[:2] == known.units[:2]
-    assert not reserve(again, 50 + 16, cache, BLOCK_TOKENS)
-    assert (again.table, cache.available) == ([], 1)
-    shorter = waiting("shorter", 33)
-    assert reserve(shorter, 33, cache, BLOCK_TOKENS)
-    assert shorter.table[:2] == known.table[:2]
-    assert (shorter.computed, cache.available) == (32, 0)
-
-
-def test_at_least_one_token_is_left_to_compute() -> None:
-    for length in range(1, 70):
-        sequence = waiting("a", length)
-        names = cacheable_names(sequence, length, BLOCK_TOKENS)
-        assert len(names) * BLOCK_TOKENS < length
-        assert (len(names) + 1) * BLOCK_TOKENS >= length
-        assert names == block_names(sequence.units, BLOCK_TOKENS)[: len(names)]
-
-
-def test_blocks_are_rounded_up() -> None:
-    assert [blocks_for(tokens, 16) for tokens in (0, 1, 16, 17, 32)] == [0, 1, 1, 2, 2]
-
-
-def test_preempting_what_does_not_run_is_a_bug_that_shows() -> None:
-    sequence = waiting("a", 5)
-    sequence.advance(Event.ADMIT)
-    with pytest.raises(InvalidTransition, match="preempt while held"):
-        preempt(sequence, cache_of(1))
 
 
 def test_nothing_to_do_is_an_empty_plan() -> None:
