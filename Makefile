@@ -9,7 +9,8 @@ NATIVE   := $(wildcard common/kernels/native/*) common/kernels/build.py
 TOPOLOGY ?= 1p1d
 MODEL    ?=
 PORT     ?= 8000
-# For the benchmarks and the profile: options of the program behind the target.
+SCENARIO ?= chat
+# For the load test, the benchmarks and the profile: options of the program behind the target.
 ARGS     ?=
 TORCH    := torch==2.13.0
 # Where torch comes from, if not from pip's own index: the address that PyTorch's installation page
@@ -20,12 +21,13 @@ NOT_UNIT := cluster or sim or gpu or slow
 
 .DEFAULT_GOAL := help
 .PHONY: help setup fmt lint check test test-full sim cluster gpu ci up down status logs demo trace docs size clean \
-        bench-engine bench-peers bench-http profile
+        loadtest bench-engine bench-costs bench-peers bench-http profile
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## ?/  make \1\t/' | expand -t 22
 	@echo
 	@echo "  TOPOLOGY=$(TOPOLOGY)  PORT=$(PORT)  MODEL=$(if $(MODEL),$(MODEL),the default model)"
+	@echo "  scenarios:  $(basename $(notdir $(wildcard loadtest/scenarios/*.toml)))"
 	@echo "  topologies: $(basename $(notdir $(wildcard deploy/local/topologies/*.toml)))"
 
 setup: $(INSTALLED)  ## make .venv with everything in it (quick when it is up to date)
@@ -48,7 +50,7 @@ $(INSTALLED): pyproject.toml
 	       "gives to x86 Linux (TORCH_INDEX names another index, see README.md)"
 	@echo "Installing into $(VENV); the other packages are about 150 MB when nothing is cached"
 	$(BIN)/python -m pip install --quiet $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) $(TORCH)
-	$(BIN)/python -m pip install --quiet -e '.[engine,dev]'
+	$(BIN)/python -m pip install --quiet -e '.[engine,loadtest,dev]'
 	@touch $@
 
 fmt: $(STAMP)  ## format, and fix what can be fixed
@@ -108,10 +110,18 @@ docs: $(STAMP)  ## write the generated pages again
 	$(BIN)/python -m docs.settings_page
 	$(BIN)/python -m docs.wire_page
 	$(BIN)/python -m docs.states_page
+	$(BIN)/python -m docs.workloads_page
+
+loadtest: $(STAMP)  ## measure the running cluster, or all sides of a scenario: SCENARIO=chat ARGS="--rate 4"
+	@$(BIN)/python -m loadtest run --scenario "$(SCENARIO)" --model "$(MODEL)" $(ARGS)
 
 bench-engine: $(STAMP)  ## speed of the engine beside the machine's floors: ARGS="--quick --threads 1"
 	@mkdir -p build
 	@$(BIN)/python -m common.engine.bench --model "$(MODEL)" --json build/bench-engine.json $(ARGS)
+
+bench-costs: $(STAMP)  ## what steps cost here, for loadtest predict: build/costs.json, 3 minutes
+	@mkdir -p build
+	@$(BIN)/python -m common.engine.bench.costs --model "$(MODEL)" --json build/costs.json $(ARGS)
 
 bench-peers: $(STAMP)  ## other engines, interleaved with ours: ARGS="--venv llama=/path"
 	@mkdir -p build

@@ -56,9 +56,12 @@ TYPE_IGNORES = 10
 PURE = (
     "common/domain/",
     "common/kv/",
-    "common/engine/scheduler.py",
+    "common/engine/allocation.py",
+    "common/engine/allocators/",
+    "common/engine/schedulers/",
     "common/engine/sequence.py",
     "common/engine/step_cost.py",
+    "common/engine/step_plan.py",
     "common/engine/prefix_cache.py",
     "common/engine/roster.py",
     "services/router/lifecycle.py",
@@ -82,6 +85,24 @@ PURE = (
     "services/gateway/text_output.py",
     "services/gateway/token_rows.py",
     "services/gateway/cluster.py",
+    "loadtest/answer.py",
+    "loadtest/comparison.py",
+    "loadtest/experiment.py",
+    "loadtest/knee.py",
+    "loadtest/measurement.py",
+    "loadtest/metrics.py",
+    "loadtest/numbers.py",
+    "loadtest/plain.py",
+    "loadtest/progress.py",
+    "loadtest/ratio_tables.py",
+    "loadtest/ratios.py",
+    "loadtest/record.py",
+    "loadtest/search.py",
+    "loadtest/session.py",
+    "loadtest/sse.py",
+    "loadtest/tables.py",
+    "loadtest/verdict.py",
+    "loadtest/vllm_bench.py",
 )
 IMPURE = {"asyncio", "zmq", "torch", "time", "random", "logging", "structlog"}
 
@@ -93,6 +114,7 @@ WITHOUT_TORCH = (
     "common.runtime.service",
     "common.store.transfer",
     "deploy.local.cli",
+    "loadtest.cli",
 )
 
 FORBIDDEN_IMPORTS = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}

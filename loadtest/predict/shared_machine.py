@@ -1,0 +1,52 @@
+"""Engines that share a machine: what each does beside the others, and what the rest takes of cores.
+
+An engine's step is priced when it begins, by what its neighbours do at that moment: computing
+prompts weighs more than decodes. It keeps its price when they change, which errs in both directions
+alike. There is a core for each engine. What other processes compute is free while a core is idle;
+while all engines are busy each of them pays its part, with its next step. Pure.
+"""
+
+from collections.abc import Hashable
+from typing import Protocol
+
+from common.engine.bench.costs.step_costs import ALONE, BESIDE_DECODES, BESIDE_PROMPTS, StepCosts
+from common.engine.step_cost import StepShape
+
+
+class Busy(Hashable, Protocol):
+    @property
+    def busy(self) -> bool:
+        """In a step, or about to be."""
+
+
+class SharedMachine:
+    def __init__(self, costs: StepCosts) -> None:
+        self._costs = costs
+        self._owed_s: dict[Busy, float] = {}
+        self._steps: dict[Busy, StepShape] = {}
+
+    def join(self, engine: Busy) -> None:
+        self._owed_s[engine] = 0.0
+
+    def begin(self, engine: Busy, shape: StepShape) -> float:
+        """Seconds that the step takes. It lasts until `end`."""
+        took_s = self._costs.ms(shape, self._condition(engine)) * 1e-3 + self._owed_s[engine]
+        self._owed_s[engine] = 0.0
+        self._steps[engine] = shape
+        return took_s
+
+    def end(self, engine: Busy) -> None:
+        self._steps.pop(engine, None)
+
+    def spend(self, cpu_s: float) -> None:
+        """Somebody else computes for so long."""
+        if not self._costs.shared_machine or not all(engine.busy for engine in self._owed_s):
+            return
+        for engine in self._owed_s:
+            self._owed_s[engine] += cpu_s / len(self._owed_s)
+
+    def _condition(self, engine: Busy) -> str:
+        others = [shape for other, shape in self._steps.items() if other is not engine]
+        if any(shape.prefill_tokens for shape in others):
+            return BESIDE_PROMPTS
+        return BESIDE_DECODES if others else ALONE

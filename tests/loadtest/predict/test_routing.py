@@ -1,0 +1,35 @@
+import math
+
+import pytest
+
+from loadtest.predict.routing import RECENT_S, Account, choose, kv_aware, least_loaded
+
+
+def test_fewest_sequences_then_least_work_then_fewest_blocks() -> None:
+    by_sequences = [Account(sequences=2), Account(sequences=1, pending_tokens=900, blocks=9)]
+    assert choose(by_sequences, least_loaded, 0.0, 64) == 1
+    by_work = [Account(10, 1, 1), Account(5, 1, 9)]
+    assert choose(by_work, least_loaded, 0.0, 64) == 1
+    by_blocks = [Account(5, 1, 4), Account(5, 1, 3)]
+    assert choose(by_blocks, least_loaded, 0.0, 64) == 1
+    assert choose([Account(), Account()], least_loaded, 0.0, 64) == 0
+
+
+def test_recent_work_fades() -> None:
+    account = Account()
+    account.note_recent(1000, 10.0)
+    account.note_recent(0, 10.0 + RECENT_S)
+    assert account.recent_tokens(10.0 + RECENT_S) == pytest.approx(1000 / math.e)
+    assert least_loaded(account, 10.0, 0)[1] == pytest.approx(1000)
+
+
+def test_kv_aware_counts_prompt_work_and_context_where_it_decodes() -> None:
+    few_long, many_short = Account(0, 1, 10), Account(64, 3, 2)
+    assert choose([few_long, many_short], kv_aware, 0.0, 64, 32) == 1
+    assert choose([few_long, many_short], kv_aware, 0.0, 64) == 0
+
+
+def test_who_has_the_most_is_not_asked_and_perhaps_nobody_is() -> None:
+    full = Account(sequences=4)
+    assert choose([full, Account(sequences=3)], least_loaded, 0.0, 4) == 1
+    assert choose([full, full], least_loaded, 0.0, 4) is None
