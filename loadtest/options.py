@@ -16,7 +16,8 @@ from loadtest.writer import ExactWriter, WordWriter, Writer
 
 ROOT = Path(__file__).parent.parent
 SIDES = ROOT / "build" / "loadtest" / "sides"
-"""Run folders of clusters that are started for a side."""
+"""Run folders of clusters that are started for a side, in a folder for each load test, by its
+process id: two may have sides of one name."""
 SEEDS = 10**7
 """From so many one is drawn."""
 _SHORT = {

@@ -98,15 +98,15 @@ def _answered(folders: Folders) -> int:
     return 0
 
 
-def assert_no_side_runs() -> None:
-    for name in ("test-apart", "test-together"):
-        assert_nothing_left(SIDES / name)
+def sides_of(process: subprocess.Popen[str]) -> Path:
+    return SIDES / str(process.pid)
 
 
 def test_sides_get_clusters_in_turn_and_answer_the_same(tmp_path: Path) -> None:
     scenario = tmp_path / "split.toml"
     scenario.write_text(SIDES_TABLE % (LOAD % (10, 20)))
-    status, said = ended(started(scenario), 90)
+    process = started(scenario)
+    status, said = ended(process, 90)
     assert status == 0, said
     summary, runs = read_results(tmp_path / "out")
     assert [run.side for run in runs] == [
@@ -123,17 +123,20 @@ def test_sides_get_clusters_in_turn_and_answer_the_same(tmp_path: Path) -> None:
     assert len(against.figures["main.ttft_ms.p50"].ratios) == 2
     assert [checked.holds for checked in comparison.claims] == [True]
     assert not summary.broken_off
-    assert_no_side_runs()
+    assert_nothing_left(sides_of(process))
 
 
-def test_a_comparison_that_is_interrupted_takes_its_cluster_with_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_comparison_that_is_interrupted_takes_its_cluster_with_it(
+    tmp_path: Path, how: signal.Signals
+) -> None:
     scenario = tmp_path / "split.toml"
     scenario.write_text(SIDES_TABLE % (LOAD % (1000, 20)))
     process = started(scenario)
-    folders = Folders(SIDES / "test-apart")
+    folders = Folders(sides_of(process) / "test-apart")
     try:
         wait_until(lambda: _answered(folders) >= 5, 60, "some requests have ended")
-        process.send_signal(signal.SIGINT)
+        process.send_signal(how)
     finally:
         status, said = ended(process, 30)
     assert status == 130, said
@@ -141,7 +144,7 @@ def test_a_comparison_that_is_interrupted_takes_its_cluster_with_it(tmp_path: Pa
     summary, (run,) = read_results(tmp_path / "out")
     assert (summary.broken_off, run.broken_off, run.side) == (True, True, "test-apart")
     assert 0 < len(run.records) < 1000
-    assert_no_side_runs()
+    assert_nothing_left(sides_of(process))
 
 
 def test_a_cluster_that_runs_is_struck_and_the_run_goes_on_to_its_end(tmp_path: Path) -> None:
