@@ -25,6 +25,7 @@ TOKEN_BYTES = 1000
 NOTHING_AROUND = Surroundings(
     cpu_us_a_token=0.0,
     cpu_us_a_request=0.0,
+    cpu_s_a_s=0.0,
     request_ms=5.0,
     hop_ms=1.0,
     transfer_gb_s=1.0,
