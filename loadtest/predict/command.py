@@ -16,6 +16,7 @@ ONLY = "predicted"
 _AROUND = {
     "cpu_us_a_token": "CPU of all processes but engines for a token",
     "cpu_us_a_request": "CPU of them for a request",
+    "cpu_s_a_s": "CPU of them in every second",
     "request_ms": "from the client to an engine",
     "hop_ms": "from worker to worker",
     "transfer_gb_s": "how fast KV is copied",

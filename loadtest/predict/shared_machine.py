@@ -20,8 +20,10 @@ class Busy(Hashable, Protocol):
 
 
 class SharedMachine:
-    def __init__(self, costs: StepCosts) -> None:
+    def __init__(self, costs: StepCosts, cpu_s_a_s: float = 0.0) -> None:
+        """Other processes compute `cpu_s_a_s` seconds in every second, beside what they `spend`."""
         self._costs = costs
+        self._cpu_s_a_s = cpu_s_a_s
         self._owed_s: dict[Busy, float] = {}
         self._steps: dict[Busy, StepShape] = {}
 
@@ -30,7 +32,10 @@ class SharedMachine:
 
     def begin(self, engine: Busy, shape: StepShape) -> float:
         """Seconds that the step takes. It lasts until `end`."""
-        took_s = self._costs.ms(shape, self._condition(engine)) * 1e-3 + self._owed_s[engine]
+        took_s = self._costs.ms(shape, self._condition(engine)) * 1e-3
+        if self._is_full:
+            took_s *= 1 + self._cpu_s_a_s / len(self._owed_s)
+        took_s += self._owed_s[engine]
         self._owed_s[engine] = 0.0
         self._steps[engine] = shape
         return took_s
@@ -40,10 +45,15 @@ class SharedMachine:
 
     def spend(self, cpu_s: float) -> None:
         """Somebody else computes for so long."""
-        if not self._costs.shared_machine or not all(engine.busy for engine in self._owed_s):
+        if not self._is_full:
             return
         for engine in self._owed_s:
             self._owed_s[engine] += cpu_s / len(self._owed_s)
+
+    @property
+    def _is_full(self) -> bool:
+        """No core is idle, and none is anybody else's."""
+        return self._costs.shared_machine and all(engine.busy for engine in self._owed_s)
 
     def _condition(self, engine: Busy) -> str:
         others = [shape for other, shape in self._steps.items() if other is not engine]

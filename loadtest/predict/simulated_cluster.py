@@ -76,7 +76,7 @@ class SimulatedCluster:
         self._plan = plan
         self._around = around
         self._clock = clock
-        self._machine = machine = SharedMachine(costs)
+        self._machine = machine = SharedMachine(costs, around.cpu_s_a_s)
         self._token_bytes = costs.token_bytes
         self._rank = POLICIES[plan.policy]
         self._open: dict[AttemptKey, Answering] = {}

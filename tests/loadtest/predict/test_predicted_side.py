@@ -2,7 +2,9 @@ from dataclasses import replace
 
 import pytest
 
+from deploy.local.topology import parse_topology
 from loadtest.errors import LoadTestError
+from loadtest.predict import predicted_side
 from loadtest.predict.predicted_side import cluster_plan
 from loadtest.scenario import Side
 from tests.support.predicted import costs
@@ -42,6 +44,8 @@ def test_a_policy_that_looks_at_no_load_is_not_predicted() -> None:
         cluster_plan(side, COSTS)
 
 
-def test_costs_are_of_one_thread() -> None:
-    side = Side(name="ours", topology="mock-4p4d")
-    assert cluster_plan(side, COSTS).decode[0].block_tokens in (16, 32, 64)
+def test_costs_are_of_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = 'name = "wide"\n[decode]\ncount = 1\nthreads = 2\n'
+    monkeypatch.setattr(predicted_side, "checked", lambda side: parse_topology(text, "wide.toml"))
+    with pytest.raises(LoadTestError, match="decode-0 has 2 threads, and costs are of one"):
+        cluster_plan(Side(name="ours", topology="wide"), COSTS)

@@ -1,8 +1,12 @@
 import math
+from random import Random
 
 import pytest
 
-from loadtest.predict.routing import RECENT_S, Account, choose, kv_aware, least_loaded
+from common.domain.ids import ProcessId
+from loadtest.predict.routing import POLICIES, RECENT_S, Account, choose, kv_aware, least_loaded
+from services.router.placement import Candidate, Need, Stage, WorkerLoad
+from services.router.policies import POLICIES as PRODUCT
 
 
 def test_fewest_sequences_then_least_work_then_fewest_blocks() -> None:
@@ -33,3 +37,31 @@ def test_who_has_the_most_is_not_asked_and_perhaps_nobody_is() -> None:
     full = Account(sequences=4)
     assert choose([full, Account(sequences=3)], least_loaded, 0.0, 4) == 1
     assert choose([full, full], least_loaded, 0.0, 4) is None
+
+
+@pytest.mark.parametrize("policy", ["least_loaded", "kv_aware"])
+@pytest.mark.parametrize("stage", list(Stage))
+def test_the_router_would_choose_the_same(policy: str, stage: Stage) -> None:
+    random = Random(0)
+    theirs = PRODUCT[policy](lambda n: 0)
+    need = Need(100, 1, (), 32, 4, one_token=False)
+    for _ in range(200):
+        accounts = [
+            Account(random.choice((0, 50, 400)), random.randrange(4), random.randrange(20))
+            for _ in range(4)
+        ]
+        candidates = [
+            Candidate(
+                ProcessId(f"worker-{number}", number),
+                WorkerLoad(
+                    pending_tokens=one.pending_tokens,
+                    sequences=one.sequences,
+                    context_blocks=one.blocks,
+                    blocks_used=one.blocks,
+                ),
+            )
+            for number, one in enumerate(accounts)
+        ]
+        chosen = theirs.choose(stage, need, candidates)
+        block_tokens = 32 if stage is Stage.DECODE else 0
+        assert choose(accounts, POLICIES[policy], 0.0, 64, block_tokens) == candidates.index(chosen)

@@ -66,6 +66,18 @@ def test_a_core_without_work_computes_it_for_nothing(engines: tuple[Engine, Engi
     assert made.begin(one, DECODE) == pytest.approx(LAW.ms(DECODE) * 1e-3)
 
 
+def test_what_others_compute_all_the_time_slows_engines_while_no_core_is_idle(
+    engines: tuple[Engine, Engine],
+) -> None:
+    made, (one, other) = SharedMachine(costs(), cpu_s_a_s=0.2), engines
+    made.join(one)
+    made.join(other)
+    lone = LAW.ms(DECODE) * 1e-3
+    assert made.begin(one, DECODE) == pytest.approx(1.1 * lone)
+    other.busy = False
+    assert made.begin(one, DECODE) == pytest.approx(lone)
+
+
 def test_on_machines_of_their_own_nobody_pays_for_others() -> None:
     made, one = SharedMachine(replace(costs(), shared_machine=False)), Engine()
     made.join(one)
