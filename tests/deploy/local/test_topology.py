@@ -23,11 +23,13 @@ def test_the_promised_topologies_are_shipped() -> None:
         "2p2d",
         "mock-4p4d",
         "1p1d-tcp",
+        "aggregated-1",
         "aggregated-2",
-        "aggregated-prefill-first",
+        "aggregated-1-prefill-first",
         "aggregated-2-prefill-first",
-        "aggregated-static",
-        "aggregated-contiguous",
+        "aggregated-1-static",
+        "aggregated-1-contiguous",
+        "replicas",
     }
 
 
