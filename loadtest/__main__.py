@@ -5,6 +5,14 @@ import sys
 
 from loadtest.cli import main
 
-# Asked to end, it ends as on Ctrl-C: clusters that it started end, too, and what it saw is kept.
-signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+
+def _end(*_: object) -> None:
+    """As on Ctrl-C: clusters that were started end, too, and what was seen is kept. In the
+    background of a script Ctrl-C is ignored, and this must not be."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        raise KeyboardInterrupt
+    signal.raise_signal(signal.SIGINT)
+
+
+signal.signal(signal.SIGTERM, _end)
 sys.exit(main())

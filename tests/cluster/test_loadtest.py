@@ -126,13 +126,24 @@ def test_sides_get_clusters_in_turn_and_answer_the_same(tmp_path: Path) -> None:
     assert_nothing_left(sides_of(process))
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("how", "background"),
+    [(signal.SIGINT, False), (signal.SIGTERM, False), (signal.SIGTERM, True)],
+)
 def test_a_comparison_that_is_interrupted_takes_its_cluster_with_it(
-    tmp_path: Path, how: signal.Signals
+    tmp_path: Path,
+    how: signal.Signals,
+    background: bool,
 ) -> None:
+    """A script's background job ignores SIGINT."""
     scenario = tmp_path / "split.toml"
     scenario.write_text(SIDES_TABLE % (LOAD % (1000, 20)))
-    process = started(scenario)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if background else None
+    try:
+        process = started(scenario)
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
     folders = Folders(sides_of(process) / "test-apart")
     try:
         wait_until(lambda: _answered(folders) >= 5, 60, "some requests have ended")
