@@ -5,6 +5,7 @@ the connection, before anything is parsed.
 """
 
 import asyncio
+import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -78,6 +79,7 @@ class Client:
     async def ask(self, conversation: Sequence[Message], turn: Turn, record: Record) -> str:
         """The answer's text. Whatever goes wrong stands in the record."""
         answer = Answer(record)
+        record.asked_digest = _digest(conversation)
         body = json.dumps(self.body(conversation, turn)).encode()
         headers = {"Content-Type": "application/json", "X-Request-Id": record.request_id}
         record.sent_s = self._now()
@@ -145,6 +147,11 @@ class Client:
             if turn.read_bytes_s:
                 await asyncio.sleep(len(received) / turn.read_bytes_s)
         return True
+
+
+def _digest(conversation: Sequence[Message]) -> str:
+    whole = json.dumps([(message.role, message.content) for message in conversation])
+    return hashlib.sha256(whole.encode()).hexdigest()[:16]
 
 
 async def _refusal(reply: aiohttp.ClientResponse) -> str:

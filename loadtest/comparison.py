@@ -8,7 +8,6 @@ chance; a claim that is missed always fails it. Pure.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from loadtest.measurement import SERVER, Measurement
 from loadtest.ratios import RatioResult, ratio_of
@@ -28,8 +27,8 @@ HEADLINE = (
 )
 """Of every load, or of a search. Only these fail a comparison by themselves."""
 
-AnswerKey = tuple[str, int, int]
-"""Load, session and turn."""
+Question = tuple[str, int]
+"""Digest of a conversation, and how many tokens were asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +37,15 @@ class Taken:
 
     values: Mapping[str, float]
     """By the names of measurement.py."""
-    answers: Mapping[AnswerKey, str]
+    answers: Mapping[Question, str]
     """Digests of the answers that finished."""
 
 
 def taken(measurement: Measurement) -> Taken:
     answers = {
-        (record.load, record.session, record.turn): record.text_digest
+        (record.asked_digest, record.asked_tokens): record.text_digest
         for record in measurement.records
-        if record.outcome is Outcome.FINISHED and record.text_digest
+        if record.outcome is Outcome.FINISHED and record.asked_digest and record.text_digest
     }
     return Taken(measurement.values(), answers)
 
@@ -57,7 +56,7 @@ Pair = Mapping[str, Taken]
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Of greedy answers to the same conversations."""
+    """Of greedy answers to what both sides were asked."""
 
     same: int
     compared: int
@@ -191,24 +190,11 @@ def _values(pair: Pair, side: str) -> Mapping[str, float]:
 
 
 def _agreement(pairs: Sequence[Pair], side: str, against: str) -> Agreement | None:
+    """A turn after one that was answered differently is another question, and does not count."""
     compared = [
-        same
+        pair[side].answers[question] == pair[against].answers[question]
         for pair in pairs
         if side in pair and against in pair
-        for same in _same(pair[side].answers, pair[against].answers)
+        for question in pair[side].answers.keys() & pair[against].answers.keys()
     ]
     return Agreement(sum(compared), len(compared)) if compared else None
-
-
-def _same(answers: Mapping[AnswerKey, str], others: Mapping[AnswerKey, str]) -> Iterator[bool]:
-    """Of each session its turns in order, until a turn is missing or differs: what comes after had
-    another conversation before it."""
-    both = sorted(answers.keys() & others.keys())
-    for _session, keys in groupby(both, key=lambda key: key[:2]):
-        for place, key in enumerate(keys):
-            same = answers[key] == others[key]
-            if key[2] != place:
-                break
-            yield same
-            if not same:
-                break

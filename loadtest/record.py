@@ -45,6 +45,8 @@ class Record:
     cached_tokens: int | None = None
     """These three as the server's usage says; None where it says nothing."""
     asked_tokens: int = 0
+    asked_digest: str = ""
+    """Of the conversation: both sides of a comparison were asked the same where it is equal."""
     request_id: str = ""
     text_digest: str = ""
     """Of the whole answer: equal prompts with temperature 0 should have equal ones."""

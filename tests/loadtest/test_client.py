@@ -83,6 +83,18 @@ async def test_a_whole_answer() -> None:
     assert asked.headers[0]["Authorization"] == "Bearer key"
 
 
+async def test_equal_conversations_have_equal_digests() -> None:
+    one, _, _ = await ask(lambda request: streamed(request, *WHOLE))
+    two, _, _ = await ask(
+        lambda request: streamed(request, *WHOLE), request=Request(endpoint="completions")
+    )
+    other = Record("main", 0, 0, scheduled_s=0.0)
+    async with open_session("http://127.0.0.1:9") as session:
+        client = Client(session, "m", Request(), asyncio.get_running_loop().time, lambda: None)
+        await client.ask(CONVERSATION[:1], TURN, other)
+    assert one.asked_digest == two.asked_digest != other.asked_digest
+
+
 async def test_what_is_asked_for() -> None:
     _, asked, _ = await ask(lambda request: streamed(request, *WHOLE))
     assert asked.bodies == [

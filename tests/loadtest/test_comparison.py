@@ -19,11 +19,11 @@ def one(name: str, new: float, old: float) -> list[dict[str, Taken]]:
     return [pair, pair, pair]
 
 
-def answered(new: list[str], old: list[str], session: int = 0) -> dict[str, Taken]:
-    """Digests by turn; an empty one did not finish."""
+def answered(new: dict[str, str], old: dict[str, str]) -> dict[str, Taken]:
+    """Digests of answers by those of conversations."""
     return {
-        side: Taken({}, {("main", session, turn): text for turn, text in enumerate(all_) if text})
-        for side, all_ in (("old", old), ("new", new))
+        side: Taken({}, {(asked, 8): text for asked, text in answers.items()})
+        for side, answers in (("old", old), ("new", new))
     }
 
 
@@ -135,28 +135,28 @@ def test_a_claim_may_be_about_sides_that_are_not_the_candidate() -> None:
 @pytest.mark.parametrize(
     ("new", "old", "agreement"),
     [
-        (["x"], ["x"], Agreement(1, 1)),
-        (["x"], ["y"], Agreement(0, 1)),
-        (["x", "y", "z"], ["x", "y", "z"], Agreement(3, 3)),
-        (["x", "q", "z"], ["x", "y", "z"], Agreement(1, 2)),
-        (["x", "", "z"], ["x", "y", "z"], Agreement(1, 1)),
-        (["", "y"], ["x", "y"], None),
-        ([], [], None),
+        ({"q": "x"}, {"q": "x"}, Agreement(1, 1)),
+        ({"q": "x"}, {"q": "y"}, Agreement(0, 1)),
+        ({"q": "x", "r": "z"}, {"q": "x", "r": "y"}, Agreement(1, 2)),
+        ({"q": "x", "other": "z"}, {"q": "x", "r": "y"}, Agreement(1, 1)),
+        ({"q": "x"}, {"r": "x"}, None),
+        ({}, {}, None),
     ],
 )
-def test_answers_agree_as_long_as_the_conversation_is_the_same(
-    new: list[str], old: list[str], agreement: Agreement | None
+def test_answers_are_compared_where_both_were_asked_the_same(
+    new: dict[str, str], old: dict[str, str], agreement: Agreement | None
 ) -> None:
     assert compare([answered(new, old)], "new").against[0].answers == agreement
 
 
-def test_answers_of_all_sessions_and_pairs_count() -> None:
-    first = answered(["x"], ["x"])
-    both = {
-        side: Taken({}, {**first[side].answers, **answered(["x"], ["y"], 1)[side].answers})
-        for side in ("old", "new")
-    }
-    answers = compare([both, first], "new").against[0].answers
+def test_the_same_conversation_with_another_limit_is_another_question() -> None:
+    pair = {"old": Taken({}, {("q", 8): "x"}), "new": Taken({}, {("q", 9): "xy"})}
+    assert compare([pair], "new").against[0].answers is None
+
+
+def test_answers_of_all_pairs_count() -> None:
+    pairs = [answered({"q": "x"}, {"q": "x"}), answered({"q": "x", "r": "x"}, {"q": "y", "r": "x"})]
+    answers = compare(pairs, "new").against[0].answers
     assert answers == Agreement(2, 3)
     assert answers.share == pytest.approx(2 / 3)
 
@@ -165,7 +165,8 @@ def test_of_a_measurement_the_figures_and_the_finished_answers_are_taken() -> No
     def record(session: int, outcome: Outcome, digest: str) -> Record:
         return Record(
             "main", session, 0, scheduled_s=0.0, ended_s=1.0, outcome=outcome,
-            chunks_s=[0.25], output_tokens=1, text_digest=digest,
+            chunks_s=[0.25], output_tokens=1, text_digest=digest, asked_digest=f"q{session}",
+            asked_tokens=8,
         )  # fmt: skip
 
     records = [
@@ -175,6 +176,6 @@ def test_of_a_measurement_the_figures_and_the_finished_answers_are_taken() -> No
     ]
     measurement = Measurement("old", 1, Targets(), records)
     found = taken(measurement)
-    assert found.answers == {("main", 0, 0): "abc"}
+    assert found.answers == {("q0", 8): "abc"}
     assert found.values == measurement.values()
     assert found.values["main.misses"] == 1

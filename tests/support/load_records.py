@@ -61,6 +61,7 @@ def _answer(record: Record, begin: float, tokens: int, server: Server, random: R
     record.prompt_tokens, record.output_tokens = prompt, tokens
     record.cached_tokens = prompt // 3
     record.asked_tokens = tokens
+    record.asked_digest = f"{record.load} {record.session} {record.turn}"
     record.text_digest = f"{random.getrandbits(64):016x}"
     if server.ledger:
         record.server = {
