@@ -81,7 +81,9 @@ class Answer:
     def close(self) -> None:
         """The stream is over."""
         record = self._record
-        record.text_digest = hashlib.sha256(self.text.encode()).hexdigest()[:16]
+        record.text_digest = hashlib.sha256(self.text.encode(errors="surrogatepass")).hexdigest()[
+            :16
+        ]
         if len(record.chunk_tokens) != len(record.chunks_s) or 0 in record.chunk_tokens:
             # Counted now and then only, which says nothing of single chunks.
             record.chunk_tokens = []

@@ -7,6 +7,7 @@ Whatever ends a call, also Ctrl-C, what was measured until then is written and s
 """
 
 import argparse
+import os
 import resource
 import sys
 import time
@@ -47,6 +48,7 @@ from loadtest.workloads import WORKLOADS
 
 WRONG_USE = 2
 INTERRUPTED = 130
+WIDTH = 120
 
 
 def parser() -> argparse.ArgumentParser:
@@ -89,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = parser().parse_args(given)
     options.given = given
-    console = Console()
+    console = Console(width=_width())
     _allow_many_connections()
     try:
         status: int = options.act(options, console)
@@ -99,6 +101,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     return status
+
+
+def _width() -> int | None:
+    """Of a file or pipe, that nobody gave one, wide enough for the tables; else the terminal's."""
+    return None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDTH
 
 
 def _allow_many_connections() -> None:

@@ -2,8 +2,9 @@
 
 An engine's step is priced when it begins, by what its neighbours do at that moment: computing
 prompts weighs more than decodes. It keeps its price when they change, which errs in both directions
-alike. There is a core for each engine. What other processes compute is free while a core is idle;
-while all engines are busy each of them pays its part, with its next step. Pure.
+alike. There is a core for each engine, and where there are more cores than engines the rest is for
+others. What other processes compute is free while a core is idle; while none is, each engine pays
+its part, with its next step. Pure.
 """
 
 from collections.abc import Hashable
@@ -53,7 +54,8 @@ class SharedMachine:
     @property
     def _is_full(self) -> bool:
         """No core is idle, and none is anybody else's."""
-        return self._costs.shared_machine and all(engine.busy for engine in self._owed_s)
+        cores = self._costs.cores
+        return 0 < cores <= len(self._owed_s) and all(engine.busy for engine in self._owed_s)
 
     def _condition(self, engine: Busy) -> str:
         others = [shape for other, shape in self._steps.items() if other is not engine]

@@ -169,3 +169,11 @@ def test_strange_chunks_say_nothing(data: bytes) -> None:
 )
 def test_errors_of_every_server(body: object, text: str) -> None:
     assert error_text(body) == text
+
+
+def test_half_a_surrogate_pair_is_text_like_any() -> None:
+    seen = taken(
+        (1.0, b'{"choices": [{"delta": {"content": "\\ud83d"}, "finish_reason": "stop"}]}')
+    )
+    assert seen.outcome is Outcome.FINISHED
+    assert seen.text_digest

@@ -60,7 +60,7 @@ def costs(beside_prompts: float = 1.0, beside_decodes: float = 1.0) -> StepCosts
         BESIDE_PROMPTS: times(LAW, beside_prompts),
         BESIDE_DECODES: times(LAW, beside_decodes),
     }
-    return StepCosts("round numbers", laws, Outside(), TOKEN_BYTES)
+    return StepCosts("round numbers", laws, Outside(), TOKEN_BYTES, cores=2)
 
 
 def worker(name: str, limits: EngineLimits | None = None, slots: int = 512) -> WorkerPlan:

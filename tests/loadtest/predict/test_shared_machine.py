@@ -79,7 +79,14 @@ def test_what_others_compute_all_the_time_slows_engines_while_no_core_is_idle(
 
 
 def test_on_machines_of_their_own_nobody_pays_for_others() -> None:
-    made, one = SharedMachine(replace(costs(), shared_machine=False)), Engine()
+    made, one = SharedMachine(replace(costs(), cores=0)), Engine()
     made.join(one)
     made.spend(0.010)
+    assert made.begin(one, DECODE) == pytest.approx(LAW.ms(DECODE) * 1e-3)
+
+
+def test_a_core_that_no_engine_has_is_for_everybody_else() -> None:
+    made, one = SharedMachine(costs(), cpu_s_a_s=0.5), Engine()
+    made.join(one)
+    made.spend(1.0)
     assert made.begin(one, DECODE) == pytest.approx(LAW.ms(DECODE) * 1e-3)

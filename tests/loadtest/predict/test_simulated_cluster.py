@@ -119,7 +119,8 @@ def test_a_prompt_that_was_there_before_is_not_computed_again() -> None:
 
 def test_other_processes_take_their_share_of_busy_cores() -> None:
     around = replace(NOTHING_AROUND, cpu_us_a_token=4000.0)
-    scene = Scene(plan(0, 1), around=around)
-    came = scene.send(100, 3)
-    scene.clock.run()
-    assert came[1] - came[0] == pytest.approx(lone(101) + 4.0)
+    for cores, taken_ms in ((1, 4.0), (2, 0.0)):
+        scene = Scene(plan(0, 1), replace(costs(), cores=cores), around)
+        came = scene.send(100, 3)
+        scene.clock.run()
+        assert came[1] - came[0] == pytest.approx(lone(101) + taken_ms)

@@ -46,8 +46,8 @@ class StepCosts:
     """Keys and values of one token."""
     kv_tokens: int | None = None
     """Room for so many; None: as the worker's settings say."""
-    shared_machine: bool = True
-    """Engines and all other processes are on the same cores."""
+    cores: int = 0
+    """Of the machine that engines and all other processes share; 0: no engine shares its own."""
 
     def ms(self, shape: StepShape, condition: str = ALONE) -> float:
         return self.laws[condition].ms(shape) + self.outside.ms(shape.decode_rows)
@@ -58,8 +58,15 @@ _LENIENT = ConfigDict(extra="ignore", allow_inf_nan=False)
 
 @with_config(_LENIENT)
 @dataclass(frozen=True, slots=True)
+class _Machine:
+    cores: Annotated[int, Field(gt=0)]
+
+
+@with_config(_LENIENT)
+@dataclass(frozen=True, slots=True)
 class _Ours:
     schema: int
+    machine: _Machine
     token_bytes: Annotated[int, Field(gt=0)]
     outside_ms: Outside
     laws: dict[str, StepLaw]
@@ -108,7 +115,13 @@ def read_costs(words: str) -> StepCosts:
     laws = found.laws
     if found.schema != SCHEMA or not {ALONE, BESIDE_PROMPTS, BESIDE_DECODES} <= laws.keys():
         raise UnreadableCosts(f"{place}: not of schema {SCHEMA}: `make bench-costs` again")
-    return StepCosts(f"{Path(place).name}", laws, found.outside_ms, found.token_bytes)
+    return StepCosts(
+        label=Path(place).name,
+        laws=laws,
+        outside=found.outside_ms,
+        token_bytes=found.token_bytes,
+        cores=found.machine.cores,
+    )
 
 
 def _of_profile(name: str, text: bytes, chosen: str, problem: str) -> StepCosts:
@@ -132,7 +145,6 @@ def _of_profile(name: str, text: bytes, chosen: str, problem: str) -> StepCosts:
         outside=Outside(),
         token_bytes=_HALF_BYTES * _WIDTHS.get(model, _WIDTHS["facebook/opt-13b"]),
         kv_tokens=_ROOM_TOKENS,
-        shared_machine=False,
     )
 
 

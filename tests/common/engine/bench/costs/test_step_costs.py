@@ -52,7 +52,7 @@ def written(tmp_path: Path, content: object) -> str:
 
 def test_our_file_is_read_and_what_else_stands_there_is_left(tmp_path: Path) -> None:
     costs = read_costs(written(tmp_path, OURS))
-    assert (costs.label, costs.token_bytes, costs.shared_machine) == ("costs.json", 23040, True)
+    assert (costs.label, costs.token_bytes, costs.cores) == ("costs.json", 23040, 2)
     step = decode_shape(2, 100)
     assert costs.ms(step) == pytest.approx(5 + 2 + 2 + 0.5 + 0.2)
     assert costs.ms(step, BESIDE_PROMPTS) == pytest.approx(costs.ms(step) + 4)
@@ -67,7 +67,7 @@ def test_a_profile_of_distserve_is_read(tmp_path: Path) -> None:
     both = decode_shape(10, 200).with_chunk(0, 100)
     assert costs.ms(both, BESIDE_DECODES) == pytest.approx(28.07 + 21.6 - 18)
     assert costs.token_bytes == 2 * 2 * 40 * 5120
-    assert not costs.shared_machine
+    assert costs.cores == 0
 
 
 def test_one_of_its_models_can_be_chosen(tmp_path: Path) -> None:
