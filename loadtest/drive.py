@@ -9,6 +9,7 @@ that did not finish ends the session.
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
+from uuid import NAMESPACE_OID, uuid5
 
 from loadtest.errors import LoadTestError
 from loadtest.plan import Plan, Queue, Timetable
@@ -43,7 +44,8 @@ class Drive:
         self._client = client
         self._now = now
         self._progress = progress
-        self._name = name
+        # A UUID, because there are servers that refuse any other X-Request-Id.
+        self._ids = uuid5(NAMESPACE_OID, name)
         self.records: list[Record] = []
         """Of the requests that have ended, in the order of their ends; also when the run was broken
         off, which ends what is under way and keeps no record of it."""
@@ -103,7 +105,7 @@ class Drive:
         for index, turn in enumerate(session.turns):
             conversation += turn.messages
             record = Record(load, number, index, at_s, asked_tokens=turn.max_tokens)
-            record.request_id = f"{self._name}-{load}-{number}-{index}"
+            record.request_id = str(uuid5(self._ids, f"{load} {number} {index}"))
             self._progress.sent(load)
             answer = await self._client.ask(conversation, turn, record)
             self.records.append(record)

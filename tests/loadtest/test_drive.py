@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from itertools import cycle
+from uuid import UUID
 
 import pytest
 
@@ -173,7 +174,7 @@ async def test_loads_run_at_the_same_time_and_ask_different_things() -> None:
     await one.run(plan(*pair))
     assert sorted(record.scheduled_s for record in one.records) == pytest.approx([0, 0, 1, 1])
     assert len({messages[0].content for messages in server.asked}) == 4
-    assert len({record.request_id for record in one.records}) == 4
+    assert len({UUID(record.request_id) for record in one.records}) == 4
 
 
 @on_a_warped_clock
