@@ -15,6 +15,7 @@ from loadtest.errors import LoadTestError
 from loadtest.experiment import Contender
 from loadtest.run import Server
 from loadtest.scenario import Scenario, Side
+from loadtest.summary import without_password
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Access:
 
     def server(self, url: str, name: str = "") -> Server:
         cluster = running_cluster(self.run_folder, url)
-        return Server(name or url, url, self.model, self.api_key, cluster)
+        return Server(name or without_password(url), url, self.model, self.api_key, cluster)
 
     @asynccontextmanager
     async def at(self, url: str, name: str) -> AsyncIterator[Server]:
@@ -67,7 +68,7 @@ def of_words(words: tuple[str, str], scenario: Scenario, access: Access) -> list
     contenders = []
     for letter, word in zip("ab", words, strict=True):
         if is_address(word):
-            name = f"{letter} ({word})"
+            name = f"{letter} ({without_password(word)})"
             contenders.append(Contender(name, scenario, partial(access.at, word, name)))
         else:
             side = Side(name=letter, topology=word)

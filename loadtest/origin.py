@@ -10,7 +10,7 @@ from pydantic import JsonValue, TypeAdapter
 from common.engine.bench.machine import load_average, machine
 from common.engine.bench.revision import revision
 from loadtest.scenario import Scenario
-from loadtest.summary import Origin, utc, without_secrets
+from loadtest.summary import Origin, utc, without_password, without_secrets
 
 _TABLE = TypeAdapter(dict[str, JsonValue])
 
@@ -21,7 +21,7 @@ def origin_of(scenario: Scenario, target: str, model: str, arguments: Sequence[s
         version=version("twinfleet"),
         at=utc(time.time()),
         command=["python", "-m", "loadtest", *without_secrets(arguments)],
-        target=target,
+        target=without_password(target),
         model=model,
         machine=_TABLE.validate_python(machine() | {"load_average": load_average()}),
         revision=_TABLE.validate_python(revision(Path(__file__).parent)),

@@ -2,9 +2,9 @@
 
 import re
 
-_UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters, the beginnings of a terminal's commands among them, and those that turn the
-direction of text around."""
+direction of text around, or are half of a character."""
 
 
 def printable(text: str) -> str:

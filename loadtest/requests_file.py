@@ -57,7 +57,7 @@ def _measures(record: Record, targets: Targets) -> dict[str, float | bool | None
 
 
 def write_requests(path: Path, measurements: Sequence[Measurement]) -> None:
-    with path.open("w", encoding="utf-8") as file:
+    with path.open("w", encoding="utf-8", errors="backslashreplace") as file:
         file.writelines(f"{line}\n" for line in lines(measurements))
 
 
@@ -86,7 +86,7 @@ def parse_requests(text: Iterable[str], source: str) -> list[Run]:
 
 def write_table(path: Path, measurements: Sequence[Measurement]) -> None:
     """CSV, a row a request, lists as their lengths and ends, for spreadsheets."""
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
         writer = csv.writer(file)
         header: list[str] = []
         for row in _rows(measurements):

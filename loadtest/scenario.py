@@ -212,11 +212,6 @@ class Scenario(_Part):
         return self.model_copy(update={"loads": tuple(loads)})
 
 
-def parse_scenario(text: str, source: str) -> Scenario:
-    """`source` is the file's name for messages; its stem must be the scenario's name."""
-    return scenario_of(parse_table(text, source), source)
-
-
 def parse_table(text: str, source: str) -> dict[str, object]:
     """Raises LoadTestError."""
     try:

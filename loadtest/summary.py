@@ -210,7 +210,9 @@ def utc(seconds: float) -> str:
 
 
 def write_summary(path: Path, summary: Summary) -> None:
-    path.write_text(json.dumps(plain(summary), indent=1, allow_nan=False, ensure_ascii=False))
+    text = json.dumps(plain(summary), indent=1, allow_nan=False, ensure_ascii=False)
+    # Half a surrogate pair in a server's words cannot be written, and so becomes JSON's escape.
+    path.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def read_summary(path: Path) -> Summary:

@@ -32,7 +32,8 @@ _HOW_TO = "Drag to move along an axis, Ctrl and the wheel to zoom, double-click 
 
 
 def write_report(path: Path, summary: Summary, measurements: Sequence[Measurement]) -> None:
-    path.write_text(page(summary, measurements), encoding="utf-8")
+    text = page(summary, measurements)
+    path.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def page(summary: Summary, measurements: Sequence[Measurement]) -> str:

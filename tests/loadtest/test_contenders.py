@@ -104,3 +104,13 @@ def test_without_a_cluster_that_runs_there_is_nothing_to_measure(access: Access)
 
 def test_a_server_without_a_name_is_called_by_its_address(access: Access) -> None:
     assert access.server("http://one").name == "http://one"
+
+
+async def test_a_password_in_an_address_is_asked_with_and_never_told(access: Access) -> None:
+    url = "http://user:pass@127.0.0.1:1"
+    told = [access.server(url).name]
+    for one in of_words((url, url), scenario(ONE), access):
+        async with one.open() as server:
+            assert server.url == url
+        told += [one.name, server.name]
+    assert not [name for name in told if "pass" in name]

@@ -8,7 +8,7 @@ from loadtest.arrivals import ARRIVALS, Poisson
 from loadtest.errors import LoadTestError
 from loadtest.lengths import Fixed, LogNormal
 from loadtest.metrics import Targets
-from loadtest.scenario import Claim, Scenario, Side, parse_scenario
+from loadtest.scenario import Claim, Scenario, Side, parse_table, scenario_of
 from loadtest.workloads import WORKLOADS
 from loadtest.workloads.cancelling import Cancelling
 from loadtest.workloads.shared_prefix import SharedPrefix
@@ -44,7 +44,8 @@ WRAPPED = (
 
 
 def read(text: str) -> Scenario:
-    return parse_scenario(text, "loadtest/scenarios/some-name.toml")
+    source = "loadtest/scenarios/some-name.toml"
+    return scenario_of(parse_table(text, source), source)
 
 
 def error_of(text: str) -> str:
@@ -55,7 +56,7 @@ def error_of(text: str) -> str:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_the_scenarios_that_come_with_it_are_right(file: Path) -> None:
-    scenario = parse_scenario(file.read_text(), str(file))
+    scenario = scenario_of(parse_table(file.read_text(), str(file)), str(file))
     assert scenario.name == file.stem
     assert scenario.description.endswith(".")
 
