@@ -116,17 +116,19 @@ class GoodputSearch:
         self._points: list[Attained] = []
 
     def next_rate(self) -> float | None:
-        """The same until it is observed: low, high, then the geometric middle of the bracket."""
-        if self._passed is None:
-            return self._search.low if self._failed is None else None
-        if self._failed is None:
-            high = self._search.high
-            return high if self._passed.rate < high else None
-        low, high = self._passed.rate, self._failed.rate
+        """The same until it is observed: the geometric middle of the bracket, of which `low` is
+        expected to pass and `high` to fail. Where the bracket closed in on one of these, it is
+        measured, too; else it is not, and a low rate takes the longest of all."""
+        low = self._passed.rate if self._passed else self._search.low
+        high = self._failed.rate if self._failed else self._search.high
         middle = low * math.sqrt(high / low)
-        if high / low <= 1 + self._search.precision or not low < middle < high:
-            return None
-        return middle
+        if high / low > 1 + self._search.precision and low < middle < high:
+            return middle
+        if self._passed is None and low < high:
+            return low
+        if self._failed is None and low < high:
+            return high
+        return None
 
     def observe(self, point: Attained) -> None:
         """Raises ValueError for a rate that was not asked for."""

@@ -34,13 +34,13 @@ def found(search: Search, goodput: float) -> Goodput:
     return steps.result()
 
 
-def test_the_ends_are_measured_first_and_then_geometric_middles() -> None:
+def test_geometric_middles_are_measured_and_no_end_that_is_far_from_the_goodput() -> None:
     steps = GoodputSearch(a_search(low=1, high=16))
     asked: list[float] = []
     while (rate := steps.next_rate()) is not None and len(asked) < 4:
         asked.append(rate)
         steps.observe(exact_server(5.0, rate))
-    assert asked == pytest.approx([1, 16, 4, 8])
+    assert asked == pytest.approx([4, 8, 5.657, 4.757], rel=1e-4)
 
 
 @given(
@@ -61,7 +61,7 @@ def test_the_bracket_holds_the_goodput_to_the_precision(
     assert result.rate == result.passed.rate <= goodput < result.failed.rate
     assert result.failed.rate / result.passed.rate <= 1 + precision
     halvings = math.ceil(math.log2(max(1.0, math.log(span) / math.log1p(precision))))
-    assert len(result.points) <= 2 + halvings + 1
+    assert len(result.points) <= halvings + 2
 
 
 @given(st.lists(st.booleans(), min_size=20, max_size=20), st.floats(0.01, 0.5))
@@ -101,7 +101,7 @@ def test_a_low_that_fails_ends_the_search_below_it() -> None:
     result = found(a_search(low=4), goodput=2.0)
     assert result.verdict is Verdict.BELOW_LOW
     assert result.rate is None
-    assert [point.rate for point in result.points] == [4]
+    assert min(point.rate for point in result.points) == 4
 
 
 def test_a_high_that_passes_ends_the_search_at_least_there() -> None:
@@ -109,34 +109,34 @@ def test_a_high_that_passes_ends_the_search_at_least_there() -> None:
     assert result.verdict is Verdict.AT_LEAST_HIGH
     assert result.rate == 16
     assert result.failed is None
-    assert [point.rate for point in result.points] == [1, 16]
+    assert max(point.rate for point in result.points) == 16
 
 
 def test_a_search_left_early_says_so_and_keeps_its_bracket() -> None:
     steps = GoodputSearch(a_search())
     assert steps.result() == Goodput(Verdict.OPEN, 0.9, None, None, ())
-    steps.observe(Attained(1.0, 10, 10))
-    steps.observe(Attained(64.0, 1, 10))
+    steps.observe(Attained(8.0, 10, 10))
+    steps.observe(Attained(8.0 * math.sqrt(8), 1, 10))
     result = steps.result()
     assert result.verdict is Verdict.OPEN
-    assert result.passed == Attained(1.0, 10, 10)
-    assert result.failed == Attained(64.0, 1, 10)
+    assert result.passed == Attained(8.0, 10, 10)
+    assert result.failed == Attained(8.0 * math.sqrt(8), 1, 10)
 
 
 def test_exactly_the_share_passes() -> None:
     steps = GoodputSearch(a_search())
-    steps.observe(Attained(1.0, 9, 10))
-    assert steps.next_rate() == 64
+    steps.observe(Attained(8.0, 9, 10))
+    assert steps.next_rate() == pytest.approx(8 * math.sqrt(8))
 
 
 def test_an_observation_at_another_rate_is_refused() -> None:
     steps = GoodputSearch(a_search())
-    with pytest.raises(ValueError, match="asked for rate 1"):
+    with pytest.raises(ValueError, match="asked for rate 8"):
         steps.observe(Attained(2.0, 1, 1))
 
 
 def test_nothing_can_be_observed_after_the_end() -> None:
-    steps = GoodputSearch(a_search(low=4))
+    steps = GoodputSearch(a_search(low=4, high=4.1))
     steps.observe(Attained(4.0, 0, 10))
     with pytest.raises(ValueError, match="asked for rate None"):
         steps.observe(Attained(4.0, 10, 10))
