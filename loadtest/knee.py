@@ -75,7 +75,7 @@ def point(measurement: Measurement) -> Point:
     ttft: Distribution | None = measures.distributions.get("ttft_ms")
     return Point(
         rate=measurement.rate,
-        served_share=served_share(measurement.records),
+        served_share=served_share(measurement.counted),
         ttft_p50_ms=ttft.p50 if ttft else None,
         ttft_p90_ms=ttft.p90 if ttft else None,
         output_tokens_s=measures.output_tokens_s,

@@ -44,14 +44,18 @@ class Measurement:
 
     def loads(self) -> dict[str, LoadMeasures]:
         """By load in the scenario's order, then ALL of them where there are several."""
-        names = list(dict.fromkeys(record.load for record in self.records))
+        counted = self.counted
+        names = list(dict.fromkeys(record.load for record in counted))
         found = {
-            name: measure([r for r in self.records if r.load == name], self.targets)
-            for name in names
+            name: measure([r for r in counted if r.load == name], self.targets) for name in names
         }
         if len(found) != 1:
-            found[ALL] = measure(self.records, self.targets)
+            found[ALL] = measure(counted, self.targets)
         return found
+
+    @property
+    def counted(self) -> list[Record]:
+        return [record for record in self.records if record.counts]
 
     def values(self) -> dict[str, float]:
         """Every figure by its name; what does not exist has none."""

@@ -11,6 +11,7 @@ from random import Random
 
 from loadtest.arrivals import Trace, Users
 from loadtest.errors import LoadTestError
+from loadtest.record import SETTLING
 from loadtest.scenario import Load
 from loadtest.session import Session
 from loadtest.writer import Writer
@@ -54,7 +55,7 @@ class Plan:
     @classmethod
     def made(cls, loads: Sequence[Load], seed: int, writer: Writer) -> "Plan":
         """Raises LoadTestError where a load has nothing to send."""
-        return cls(tuple(_planned(load, seed, writer) for load in loads))
+        return cls(tuple(part for load in loads for part in _planned(load, seed, writer)))
 
     @property
     def expected(self) -> dict[str, int | None]:
@@ -82,7 +83,7 @@ def warmup_sessions(load: Load, seed: int, count: int, writer: Writer) -> list[S
     return list(islice(made, count))
 
 
-def _planned(load: Load, seed: int, writer: Writer) -> Timetable | Queue:
+def _planned(load: Load, seed: int, writer: Writer) -> Iterator[Timetable | Queue]:
     sessions = load.workload.sessions(_seed_of(load.name, seed), writer)
     if load.sessions:
         sessions = islice(sessions, load.sessions)
@@ -95,14 +96,18 @@ def _planned(load: Load, seed: int, writer: Writer) -> Timetable | Queue:
             sessions = iter(made)
             # Fewer may come where the time is limited, too.
             expected = None if load.seconds else sum(len(one.turns) for one in made)
-        return Queue(load.name, arrivals, sessions, expected, load.begins_s, stops_s)
+        yield Queue(load.name, arrivals, sessions, expected, load.begins_s, stops_s)
+        return
     due = _due(load, seed, sessions)
     if load.seconds:
         due = takewhile(lambda one: one.at_s < load.begins_s + load.seconds, due)
     timetable = tuple(due)
-    if not timetable:
+    settling, counted = timetable[: load.settle], timetable[load.settle :]
+    if not counted:
         raise LoadTestError(f"load {load.name!r} has no session to send")
-    return Timetable(load.name, timetable)
+    if settling:
+        yield Timetable(load.name + SETTLING, settling)
+    yield Timetable(load.name, counted)
 
 
 def _due(load: Load, seed: int, sessions: Iterable[Session]) -> Iterator[Due]:

@@ -7,6 +7,9 @@ request has ended, whatever the end was.
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+SETTLING = "-settling"
+"""Ends the name of a load whose requests fill caches and queues before those that count."""
+
 
 class Outcome(StrEnum):
     FINISHED = "finished"
@@ -52,3 +55,7 @@ class Record:
     """Of the whole answer: equal prompts with temperature 0 should have equal ones."""
     server: dict[str, object] = field(default_factory=dict)
     """What the server says of this request: our ledger, or vLLM's metrics."""
+
+    @property
+    def counts(self) -> bool:
+        return not self.load.endswith(SETTLING)

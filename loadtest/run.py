@@ -109,7 +109,7 @@ async def measure_server(
                     await drive.run(plan)
             whole = True
         finally:
-            if drive.records:
+            if any(record.counts for record in drive.records):
                 keep(
                     Measurement(
                         side=server.name,

@@ -35,6 +35,9 @@ class Load(_Part):
     """No session begins later; 0: no such limit. What began is always seen to its end."""
     begins_s: float = Field(default=0.0, ge=0)
     """This long after the run."""
+    settle: int = Field(default=0, ge=0)
+    """The first so many sessions of an open load bring caches and queues to their steady state.
+    They do not count, but stand among the requests as another load, `NAME-settling`."""
 
     @property
     def closed(self) -> bool:
@@ -44,6 +47,10 @@ class Load(_Part):
     def _ends(self) -> Self:
         if not (self.sessions or self.seconds or isinstance(self.arrivals, Trace)):
             raise ValueError("give sessions or seconds, or it would never end")
+        if self.settle and self.closed:
+            raise ValueError("settle is of arrivals by a clock: a closed load has a steady part")
+        if self.sessions and self.settle >= self.sessions:
+            raise ValueError("settle leaves no session that counts")
         return self
 
 

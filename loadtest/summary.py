@@ -132,7 +132,7 @@ def summarize(
 def _run(measurement: Measurement) -> RunFigures:
     loads = measurement.loads()
     named = {
-        name: [record for record in measurement.records if name in (ALL, record.load)]
+        name: [record for record in measurement.counted if name in (ALL, record.load)]
         for name in loads
     }
     return RunFigures(

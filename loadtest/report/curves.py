@@ -47,7 +47,7 @@ def reduced(values: Values) -> list[tuple[float, float]]:
 
 def curves(found: Sequence[Series]) -> list[Chart]:
     targets = found[0].targets
-    records = [one.records for one in found]
+    records = [one.counted for one in found]
     by_token = all(any(map(token_gaps_ms, some)) for some in records)
     gaps = _token_gaps if by_token else _chunk_gaps
     measures: tuple[tuple[str, str, Callable[[Sequence[Record]], Values], float], ...] = (

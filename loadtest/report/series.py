@@ -29,6 +29,10 @@ class Series:
         return [record for one in self.measurements for record in one.records]
 
     @property
+    def counted(self) -> list[Record]:
+        return [record for record in self.records if record.counts]
+
+    @property
     def targets(self) -> Targets:
         return self.measurements[0].targets
 

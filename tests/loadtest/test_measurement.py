@@ -44,6 +44,16 @@ def test_several_loads_are_measured_apart_and_together() -> None:
     assert loads[ALL].distributions["ttft_ms"].max == 3000
 
 
+def test_what_settles_does_not_count() -> None:
+    settling = answered("main-settling", 9.0)
+    measurement = measured(settling, answered("main", 1.0))
+    assert settling in measurement.records
+    assert settling not in measurement.counted
+    loads = measurement.loads()
+    assert list(loads) == ["main"]
+    assert loads["main"].distributions["ttft_ms"].max == 1000
+
+
 def test_names_are_load_measure_and_stat() -> None:
     values = measured(answered("main", 1.0), answered("main", 3.0)).values()
     assert values["main.ttft_ms.p50"] == 2000

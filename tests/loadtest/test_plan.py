@@ -48,6 +48,21 @@ def test_the_same_seed_gives_the_same_timetable_and_another_another() -> None:
     assert not set(prompts(sessions(poisson, 1))) & set(prompts(sessions(poisson, 2)))
 
 
+def test_settling_sessions_come_first_and_are_another_load() -> None:
+    whole = planned(load(POISSON, sessions=5))
+    settling, counted = Plan.made([load(POISSON, sessions=5, settle=2)], 1, WRITER).loads
+    assert isinstance(settling, Timetable)
+    assert isinstance(counted, Timetable)
+    assert (settling.load, counted.load) == ("main-settling", "main")
+    assert settling.due + counted.due == whole.due
+    assert len(settling.due) == 2
+
+
+def test_a_load_that_ends_while_it_settles_has_nothing_to_send() -> None:
+    with pytest.raises(LoadTestError, match="no session"):
+        planned(load(SECONDLY, seconds=3.0, settle=50))
+
+
 def test_arrivals_change_no_prompt() -> None:
     assert sessions(load(POISSON, sessions=5)) == sessions(load(SECONDLY, sessions=5))
 

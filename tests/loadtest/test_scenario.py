@@ -36,6 +36,14 @@ name = "warm"
 name = "cold"
 workloads = { main = { output_tokens = 5 } }
 """
+SETTLING_USERS = """
+[[loads]]
+name = "users"
+sessions = 3
+settle = 1
+arrivals = { kind = "users", users = 1 }
+workload = { kind = "synthetic", prompt_tokens = 4, output_tokens = 4 }
+"""
 CLAIM = "[[claims]]\ntext = 'is faster'\nmeasure = 'main.ttft_ms.p50'\n"
 WRAPPED = (
     'kind = "synthetic"',
@@ -99,6 +107,7 @@ def test_a_trace_ends_by_itself() -> None:
         ('description = "What it is for."', "", "description: Field required"),
         ("sessions = 3", "sessions = -3", "loads.0.sessions: Input should be greater"),
         ("sessions = 3", "", "loads.0: give sessions or seconds"),
+        ("sessions = 3", "sessions = 3\nsettle = 3", "loads.0: settle leaves no session"),
         ("sessions = 3", 'sessions = 3\nname = "All"', "loads.0.name: String should match"),
         ("sessions = 3", 'sessions = 3\nname = "all"', "a load cannot be called 'all'"),
         ("sessions = 3", 'sessions = 3\nname = "search"', "a load cannot be called 'search'"),
@@ -146,6 +155,7 @@ def test_a_mistake_is_answered_with_its_key(old: str, new: str, expected: str) -
         ("[search]\nkind = 'goodput'\nlow = 2\nhigh = 1", "search: goodput is searched between"),
         ("[search]\nkind = 'goodput'\nhigh = 1", "search: goodput is searched between"),
         ("[search]\nkind = 'guess'", "search.kind: "),
+        (SETTLING_USERS, "loads.1: settle is of arrivals by a clock"),
         (SIDES.replace("cold", "warm"), "two sides have the same name"),
         (SIDES.replace("cold", "Cold"), "sides.1.name: "),
         (SIDES.replace("main =", "other ="), "side 'cold' changes a load that is not there"),
