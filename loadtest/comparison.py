@@ -6,8 +6,10 @@ the headline fails a comparison only when the candidate is worse by more than is
 chance; a claim that is missed always fails it. Pure.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from statistics import fmean
 
 from loadtest.measurement import SERVER, Measurement
 from loadtest.ratios import RatioResult, ratio_of
@@ -101,6 +103,8 @@ class Comparison:
     pairs: int
     against: tuple[Against, ...]
     claims: tuple[Checked, ...]
+    means: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Of each side's figures over its pairs, by side."""
 
     @property
     def sides(self) -> tuple[str, ...]:
@@ -160,7 +164,14 @@ def compare(pairs: Sequence[Pair], candidate: str, claims: Sequence[Claim] = ())
             Checked(claim, _figure(pairs, claim.measure, claim.side, claim.against))
             for claim in claims
         ),
+        means={side: _means([_values(pair, side) for pair in pairs]) for side in sides},
     )
+
+
+def _means(taken: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    names = dict.fromkeys(name for values in taken for name in values)
+    found = {name: [values[name] for values in taken if name in values] for name in names}
+    return {name: fmean(some) for name, some in found.items() if all(map(math.isfinite, some))}
 
 
 def _against(pairs: Sequence[Pair], candidate: str, other: str) -> Against:

@@ -2,16 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from statistics import fmean
 
 from loadtest.comparison import HEADLINE, Against, Checked, Comparison
 from loadtest.knee import Knee
-from loadtest.measurement import SEARCH, SERVER, figures
+from loadtest.measurement import SEARCH, SERVER
 from loadtest.numbers import MISSING, change, number, share
 from loadtest.ratios import RatioResult, Shown
 from loadtest.scenario import Claim
 from loadtest.search import Goodput
-from loadtest.summary import RunFigures, Summary
+from loadtest.summary import Summary
 from loadtest.tables import Cell, Columns, Kind, Table, name
 
 _WORDS = {
@@ -61,8 +60,8 @@ def ratio_tables(summary: Summary) -> list[Table]:
         chosen = sorted(filter(_is_headline, other.figures), key=_place)
         rest = [figure for figure in other.figures if not _is_headline(figure)]
         title = f"{comparison.candidate} against {other.side}"
-        tables.append(_ratios(summary, comparison, other, chosen, title))
-        everything = _ratios(summary, comparison, other, rest, f"{title}: all other figures")
+        tables.append(_ratios(comparison, other, chosen, title))
+        everything = _ratios(comparison, other, rest, f"{title}: all other figures")
         tables.append(replace(everything, folded=True))
     return [table for table in tables if table.rows]
 
@@ -77,9 +76,7 @@ def _is_headline(figure: str) -> bool:
     return load != SERVER and rest in HEADLINE
 
 
-def _ratios(
-    summary: Summary, comparison: Comparison, other: Against, chosen: list[str], title: str
-) -> Table:
+def _ratios(comparison: Comparison, other: Against, chosen: list[str], title: str) -> Table:
     loads = {figure.partition(".")[0] for figure in other.figures}
     one_load = len(loads - {SERVER, SEARCH}) == 1
     return Table(
@@ -92,7 +89,7 @@ def _ratios(
             (
                 name(_told_name(figure, one_load=one_load)),
                 *(
-                    Cell(_mean_of(summary, side, figure))
+                    Cell(_mean_of(comparison, side, figure))
                     for side in (comparison.candidate, other.side)
                 ),
                 *_ratio_cells(other.figures[figure]),
@@ -123,24 +120,11 @@ def _told_name(figure: str, *, one_load: bool) -> str:
     return words(rest) if one_load else f"{load}: {words(rest)}"
 
 
-def _mean_of(summary: Summary, side: str, figure: str) -> str:
-    """Over the side's runs."""
-    values = [
-        value
-        for run in summary.runs
-        if run.side == side and (value := _value(run, figure)) is not None
-    ]
-    if not values:
+def _mean_of(comparison: Comparison, side: str, figure: str) -> str:
+    mean = comparison.means.get(side, {}).get(figure)
+    if mean is None:
         return MISSING
-    mean = fmean(values)
     return share(mean) if figure.endswith(_SHARES) else number(mean)
-
-
-def _value(run: RunFigures, figure: str) -> float | None:
-    load, _dot, rest = figure.partition(".")
-    if load == SERVER:
-        return run.server.get(rest)
-    return dict(figures(run.loads[load])).get(rest) if load in run.loads else None
 
 
 def _ratio_cells(ratio: RatioResult) -> tuple[Cell, ...]:
@@ -185,7 +169,7 @@ def _claim(checked: Checked) -> tuple[Cell, ...]:
         name(claim.measure),
         name(f"{claim.side} / {claim.against}" if claim.against else claim.side),
         Cell(_bound(claim)),
-        Cell(change(checked.ratio.mean)),
+        Cell(change(checked.ratio.mean) if claim.against else number(checked.ratio.mean)),
         Cell(interval(checked.ratio)),
         Cell(verdict, "good" if checked.holds else "bad"),
     )

@@ -49,6 +49,8 @@ def test_what_searches_found_is_a_headline() -> None:
     (chosen,) = ratio_tables(searches_compared()[0])
     (row,) = chosen.rows
     assert row[0].text == "knee found by the search, 1/s"
+    new, old = (float(cell.text) for cell in row[1:3])
+    assert new > old, "what each of them found, on average"
     assert row[-1].text == "better"
 
 
