@@ -46,6 +46,7 @@ COVERED_BY: dict[str, str] = {
     "common/model/attention/heads.py": "tests/contracts/test_archs.py",
     "common/model/decoder.py": "tests/contracts/test_archs.py",
     "deploy/local/run_plan.py": "tests/deploy/local/test_launch.py",
+    "loadtest/record.py": "tests/loadtest/test_measurement.py",
     "services/kvstore/settings.py": "tests/contracts/test_topologies.py",
 }
 """Modules with code whose tests stand elsewhere than at the mirrored place, and where."""
