@@ -1,6 +1,7 @@
 """The native kernels' functions under C names, each with the matrix unit's arithmetic set.
 
 Panels are float32 [features, 16]; what a function writes is a new array. One object is one level.
+C reads as far as it is told: an array that is too short would be a test of what lies behind it.
 """
 
 import ctypes
@@ -84,6 +85,8 @@ class NativeKernels:
     ) -> Float32Array:
         """[panels, 32 rows, 16]; one panel or two."""
         out = np.full((len(panels), 32, LANES), np.nan, np.float32)
+        size = self.library.packed_size(int(matrix.kind), matrix.cols)
+        assert all(panel.nbytes == size for panel in panels)
         pointers = (c_void_p * 2)(*(_data(panel) for panel in panels))
         call = self.library.strips
         call(byref(_matrix(matrix, None)), pair, len(panels), pointers, _data(out))
@@ -94,6 +97,8 @@ class NativeKernels:
     ) -> Float32Array:
         """[panels, rows padded to 32, 16] of packed panels [panels, bytes]."""
         count, size = panels.shape
+        assert size == self.library.packed_size(int(matrix.kind), matrix.cols)
+        assert bias is None or len(bias) >= matrix.rows
         out = np.full((count, matrix.strips * LANES, LANES), np.nan, np.float32)
         whole = _matrix(matrix, bias)
         self.library.times(byref(whole), _data(panels), c_size_t(size), count, threads, _data(out))
@@ -107,11 +112,13 @@ class NativeKernels:
         return out
 
     def rms_norm(self, panel: Float32Array, weight: Float32Array, eps: float) -> Float32Array:
+        assert panel.shape == (len(weight), LANES)
         out = np.zeros_like(panel)
         self.library.norm(_data(panel), _data(weight), len(panel), c_float(eps), _data(out))
         return out
 
     def rotate(self, head: Float32Array, cos: Float32Array, sin: Float32Array) -> Float32Array:
+        assert cos.shape == sin.shape == (len(head) // 2, LANES)
         out = head.copy()
         self.library.turn(_data(out), len(head), _data(cos), _data(sin))
         return out
@@ -124,6 +131,7 @@ class NativeKernels:
 
     def transpose(self, rows: Float32Array) -> Float32Array:
         """[16, 32] to [32, 16]"""
+        assert rows.shape == (LANES, 32)
         out = np.zeros((32, LANES), np.float32)
         self.library.squares(_data(rows), rows.size, _data(out))
         return out
