@@ -61,11 +61,13 @@ class NativeKernels:
             pytest.skip("the kernel refuses this process the tile registers")
 
     def expand(self, kind: Kind, tile: Bytes) -> Codes:
+        assert tile.nbytes == kind.tile_bytes
         out = np.zeros((LANES, 32), np.uint16)
         self.library.expand_tile(int(kind), _data(tile), _data(out))
         return out
 
     def read_row(self, matrix: PackedMatrix, row: int) -> Float32Array:
+        assert 0 <= row < matrix.rows
         out = np.zeros(matrix.cols, np.float32)
         self.library.embed(byref(_matrix(matrix, None)), row, _data(out))
         return out
@@ -106,6 +108,7 @@ class NativeKernels:
 
     def pack(self, kind: Kind, panel: Float32Array, tokens: int = LANES) -> Bytes:
         """The first `tokens` lanes count."""
+        assert panel.shape[1:] == (LANES,)
         size = self.library.packed_size(int(kind), len(panel))
         out = np.zeros(size, np.uint8)
         self.library.pack_panel(int(kind), _data(panel), len(panel), tokens, _data(out))
